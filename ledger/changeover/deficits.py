@@ -16,6 +16,8 @@ from ledger.changeover.extras import (
     extras_of,
     extras_starts,
     measured_extras,
+    offsets_of,
+    ranges_text,
     without_lost,
 )
 from ledger.changeover.pairs import Pair
@@ -65,11 +67,7 @@ class Deficit:
 
     @property
     def offsets(self) -> int:
-        return _offsets(self.ranges)
-
-    @property
-    def _listed(self) -> str:
-        return ", ".join(f"{start} to {end - 1}" for start, end in self.ranges)
+        return offsets_of(self.ranges)
 
     @property
     def words(self) -> str:
@@ -83,7 +81,7 @@ class Deficit:
             )
         return (
             f"{self.pair.source.words} lacks {' and '.join(origins)}: {self.flow.target} has the copies "
-            f"({self._listed})"
+            f"({ranges_text(self.ranges)})"
         )
 
     @property
@@ -94,7 +92,7 @@ class Deficit:
             "partition": self.pair.source.partition,
             "copied_to": self.copied_to,
             "offsets": self.offsets,
-            "ranges": self._listed,
+            "ranges": ranges_text(self.ranges),
             "unpaired": self.unpaired,
             "brought": self.brought,
         }
@@ -212,12 +210,14 @@ def deficit(
     if not ranges:
         return None
     return Deficit(
-        flow, pair, ranges, _offsets(left(unpaired)), position, tuple(held), brought=_offsets(left(since))
+        flow,
+        pair,
+        ranges,
+        offsets_of(left(unpaired)),
+        position,
+        tuple(held),
+        brought=offsets_of(left(since)),
     )
-
-
-def _offsets(ranges: Sequence[OffsetRange]) -> int:
-    return sum(end - start for start, end in ranges)
 
 
 def copies_of(sync: OffsetSync) -> Iterator[tuple[OffsetRange, OffsetRange]]:

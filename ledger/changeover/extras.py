@@ -11,6 +11,7 @@ from ledger.changeover.pairs import Pair
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError, UsageError
+from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy, LocalCause
 from ledger.facts.syncs import (
     FlowPosition,
     OffsetRange,
@@ -90,14 +91,33 @@ class Extras:
 
     @property
     def offsets(self) -> int:
-        return sum(end - start for start, end in self.ranges)
+        return offsets_of(self.ranges)
 
     @property
     def words(self) -> str:
         size = "" if self.measured is None else f": {self.measured.words}"
         read = some_of([f"{name!r} ({count:,})" for name, count in sorted(self.readers.items())], "group")
-        return f"{self.partition.words}: {counted(self.offsets, 'offset')} ({self._listed}){size}" + (
-            f"; read by {read}" if read else ""
+        return (
+            f"{self.partition.words}: {counted(self.offsets, 'offset')} ({ranges_text(self.ranges)}){size}"
+            + (f"; read by {read}" if read else "")
+        )
+
+    def decided(
+        self, cluster_id: str, policy: ExtrasPolicy, cause: LocalCause | None = None
+    ) -> ExtrasDecided:
+        """What is recorded of them: what is to become of them, and why they stay where they were to be copied."""
+        at = self.partition
+        return ExtrasDecided(
+            cluster=self.flow.source,
+            cluster_id=cluster_id,
+            topic=at.topic,
+            topic_id=at.topic_id,
+            policy=policy,
+            cause=cause,
+            ranges=tuple(
+                ExtraRange(partition=at.partition, extra_start=start, extra_end=end)
+                for start, end in self.ranges
+            ),
         )
 
     @property
@@ -108,7 +128,7 @@ class Extras:
             "topic": self.partition.topic,
             "partition": self.partition.partition,
             "offsets": self.offsets,
-            "ranges": self._listed,
+            "ranges": ranges_text(self.ranges),
             "records": None if known is None else known.records,
             "bytes": None if known is None else known.bytes,
             "is_whole": None if known is None else str(known.is_whole).lower(),
@@ -118,9 +138,15 @@ class Extras:
             "read_by": ", ".join(f"{name} ({count})" for name, count in sorted(self.readers.items())) or None,
         }
 
-    @property
-    def _listed(self) -> str:
-        return ", ".join(f"{start} to {end - 1}" for start, end in self.ranges)
+
+def offsets_of(ranges: Iterable[OffsetRange]) -> int:
+    """How many offsets they are together."""
+    return sum(end - start for start, end in ranges)
+
+
+def ranges_text(ranges: Iterable[OffsetRange]) -> str:
+    """As people read them, the last offset of each included."""
+    return ", ".join(f"{start} to {end - 1}" for start, end in ranges)
 
 
 # Partitions ---------------------------------------------------------------------------------------

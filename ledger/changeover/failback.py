@@ -1,10 +1,11 @@
 """What is seen before a failback, and before another cluster protects the one where applications write."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from ledger.changeover.brought import brought, last_incarnations
 from ledger.changeover.chained import require_no_chain
+from ledger.changeover.decisions import Decisions
 from ledger.changeover.deficits import list_one_sided
 from ledger.changeover.extras import Extras
 from ledger.changeover.fencing import fence_parts, refusal
@@ -13,13 +14,12 @@ from ledger.changeover.left_behind import groups_left
 from ledger.changeover.measures import AskedFence, asked_fence
 from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import Choices, FenceChoice, PlannedTopic
-from ledger.changeover.recreating import lacking_rights, lost_with_topics, to_recreate
+from ledger.changeover.recreating import lacking_rights, lost_with_topics
 from ledger.changeover.scope import RepeatCause, SeenCluster, SeenReturn
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import UsageError
 from ledger.facts.cut_offsets import Cut
-from ledger.facts.deficits import DeficitsPolicy
 from ledger.facts.direction import DIRECTION_AND_FENCE_KINDS, DirectionRows
 from ledger.facts.extras import ExtrasPolicy
 from ledger.facts.syncs import TopicPartition
@@ -28,55 +28,6 @@ from ledger.facts.ways import Direction
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.mirror.starts import place_of
 from ledger.store.snapshots import DeltaSnapshot
-
-# Policies -----------------------------------------------------------------------------------------
-
-
-POLICIES: Mapping[str, ExtrasPolicy] = {
-    "keep": ExtrasPolicy.KEEP_LOCAL,
-    "salvage": ExtrasPolicy.SALVAGE,
-    "replicate": ExtrasPolicy.REPLICATE,
-    "recreate": ExtrasPolicy.RECREATE,
-    "salvage-recreate": ExtrasPolicy.SALVAGE_RECREATE,
-}
-"""What people may decide about extras, by the word that they type."""
-
-
-def extras_policies(
-    given: Sequence[str], *, undone: str
-) -> tuple[dict[str, ExtrasPolicy], ExtrasPolicy | None]:
-    """By topic what becomes of its extras, and of those of all others (None: nobody has said).
-
-    `given`: `POLICY` or `TOPIC=POLICY` each. Raises `UsageError` for another word, with what was not done.
-    """
-    policies: dict[str, ExtrasPolicy] = {}
-    of_others: ExtrasPolicy | None = None
-    for text in given:
-        topic, _, name = text.rpartition("=")
-        if name not in POLICIES:
-            raise UsageError(
-                f"--extras takes [TOPIC=]POLICY, got {text!r}; policies: {', '.join(POLICIES)}; {undone}"
-            )
-        if topic:
-            policies[topic] = POLICIES[name]
-        else:
-            of_others = POLICIES[name]
-    return policies, of_others
-
-
-def returned_topics(given: Sequence[str], *, undone: str) -> frozenset[str] | None:
-    """Topics of which deficits come back; None: all.
-
-    `given`: `return` or `TOPIC=return` each. Raises `UsageError` for another word, with what was not done.
-    """
-    found = set[str]()
-    for text in given:
-        topic, _, name = text.rpartition("=")
-        if name != DeficitsPolicy.RETURN:
-            raise UsageError(f"--deficits takes [TOPIC=]return, got {text!r}; {undone}")
-        found.add(topic)
-    return None if "" in found else frozenset(found)
-
 
 # What is seen -------------------------------------------------------------------------------------
 
@@ -100,13 +51,8 @@ def see_return(
     if not topics:
         require_no_chain(context, pair, here, there)
     names = [one.topic for one in own]
-    policies, of_others = extras_policies(choices.extras, undone="nothing was planned")
-    returned = returned_topics(choices.deficits, undone="nothing was planned")
-    for option, named in (("extras", policies.keys()), ("deficits", returned or ())):
-        if strange := sorted(set(named) - set(names)):
-            raise UsageError(
-                f"--{option} {', '.join(strange)}: nothing of it comes back to {pair.target}; nothing was planned"
-            )
+    decided = Decisions.of(choices.extras, choices.deficits, undone="nothing was planned")
+    decided.require_about(names, pair.target, undone="nothing was planned")
     directions = context.state.directions()
     not_promoted = tuple(
         name for name in names if not directions.are_applications_at(pair.source, pair.target, name)
@@ -135,9 +81,9 @@ def see_return(
     lacking = {one.pair.source.topic for one in found.deficits}
     alone = {one.partition.topic for one in found.extras}
     there_still = {one.pair.source.topic for one in starts}
-    recreated = to_recreate(policies, of_others, there_still, alone)
+    recreated = decided.to_recreate(there_still, alone)
     found.recreated = recreated | begun
-    found.not_returned = [] if returned is None else sorted(lacking - returned - recreated)
+    found.not_returned = sorted(decided.not_returned(lacking) - recreated)
     if recreated:
         found.topics = tuple(replace(one, topic_id="") if one.topic in recreated else one for one in topics)
         found.behind = _behind(context, found.topics, promoted)
@@ -146,10 +92,8 @@ def see_return(
         found.not_allowed = lacking_rights(context, pair.target, recreated)
     if not found.extras and not found.deficits:
         _require_no_cut_to_begin_at(context, at, pair, own)
-    found.undecided = sorted(
-        {one.partition.topic for one in found.extras if of_others is None} - policies.keys()
-    )
-    found.repeats = _read_again(found.extras, policies, of_others, choices)
+    found.undecided = sorted(topic for topic in alone if decided.policy(topic) is None)
+    found.repeats = _read_again(found.extras, decided, choices)
     found.expiring = list(left_words(context, pair.target, names))
     if choices.fence is not FenceChoice.CLOSED:  # that one is closed for reading, and keeps them out itself
         found.at_work = groups_left(context, pair.target, names).members
@@ -161,15 +105,12 @@ def see_return(
 
 
 def _read_again(
-    extras: Iterable[Extras],
-    policies: Mapping[str, ExtrasPolicy],
-    of_others: ExtrasPolicy | None,
-    choices: Choices,
+    extras: Iterable[Extras], decided: Decisions, choices: Choices
 ) -> dict[str, dict[str, int | None]]:
     """By group how many of the extras that come to it behind what it reads now it had read where they lie."""
     found: dict[str, int] = {}
     for one in extras:
-        if policies.get(one.partition.topic, of_others) is ExtrasPolicy.REPLICATE:
+        if decided.policy(one.partition.topic) is ExtrasPolicy.REPLICATE:
             for group, count in one.readers.items():
                 if choices.groups is None or group in choices.groups:
                     found[group] = found.get(group, 0) + count

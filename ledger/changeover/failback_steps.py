@@ -6,13 +6,9 @@ from dataclasses import replace
 
 from ledger.changeover.auditing import LedgerAudit
 from ledger.changeover.brought import paired
+from ledger.changeover.decisions import Decisions
 from ledger.changeover.directions import accept_cluster
-from ledger.changeover.failback import (
-    asked_fence_of_target,
-    extras_policies,
-    open_at_target,
-    returned_topics,
-)
+from ledger.changeover.failback import asked_fence_of_target, open_at_target
 from ledger.changeover.holding import fence_and_hold, hold_retention, release_retention
 from ledger.changeover.mirror_back import AskedMirrorBack, lift_shut, mirror_back
 from ledger.changeover.planning import Planned, repeats_by_cause
@@ -107,17 +103,15 @@ def open_way_back(step: StepContext, waits: Waits) -> StepResult:
         words = [f"open since operation {_operations(open_ones)}", *lifted]
         return StepResult("; ".join(words), {"is_new": False})
     stopped = _stop_drivers(step, waits)
-    policies, policy = extras_policies(plan.choices.extras, undone="nothing was decided")
+    choices = plan.choices
     asked = AskedMirrorBack(
         source=plan.from_cluster,
         target=plan.to_cluster,
         topics=plan.target_names,
-        policies=policies,
-        policy=policy,
-        returned=returned_topics(plan.choices.deficits, undone="nothing was decided"),
-        given_up=plan.choices.given_up,
-        later=plan.choices.topics is None,
-        left_out=plan.choices.left_out,
+        decisions=Decisions.of(choices.extras, choices.deficits, undone="nothing was decided"),
+        given_up=choices.given_up,
+        later=choices.topics is None,
+        left_out=choices.left_out,
     )
     done = mirror_back(step.context.part_of(random_id()), asked, waits)
     words = [*([f"{', '.join(stopped)} stopped"] if stopped else []), *done.words]

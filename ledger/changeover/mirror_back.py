@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ledger.changeover import recreating
 from ledger.changeover.cut import cut_of_pair
+from ledger.changeover.decisions import Decisions
 from ledger.changeover.deficits import Deficit, decisions, list_deficits, parted_at
 from ledger.changeover.directions import change_direction
 from ledger.changeover.extras import (
@@ -29,7 +30,7 @@ from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.newest_of_keys import compacted, staying
 from ledger.changeover.pairs import Pair, require_opposites
-from ledger.changeover.recreating import lacking_rights, lost_with_topics, recreate, to_recreate
+from ledger.changeover.recreating import lacking_rights, lost_with_topics, recreate
 from ledger.changeover.replicating import finish_replicating, replicate
 from ledger.changeover.salvaging import salvage
 from ledger.changeover.tail_pairing import first_own, record_tails
@@ -37,11 +38,11 @@ from ledger.changeover.waiting import Patience
 from ledger.clock import MARGIN_MS
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
-from ledger.errors import PreconditionError, UnsafeError, UsageError
+from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.deficits import DeficitsDecided
 from ledger.facts.direction import Demoted, WayBackOpened, WayBackTopic
-from ledger.facts.extras import RECREATING, ExtraRange, ExtrasDecided, ExtrasPolicy
+from ledger.facts.extras import RECREATING, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
 from ledger.facts.syncs import PartitionPair, without
@@ -56,16 +57,13 @@ Say = Callable[[str], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedMirrorBack:
     """`source`: the cluster where applications write, `target`: the one that is back; `topics` None: all that were
-    promoted. `policies`: by topic what becomes of its extras; `policy`: of all others, None: nobody has decided.
-    `returned`: topics of which deficits come back; None: of all. `given_up`: topics with which more may be lost than
-    their extras. `later`, `left_out`: as rows of a change of direction have them."""
+    promoted. `given_up`: topics with which more may be lost than their extras. `later`, `left_out`: as rows of a change
+    of direction have them."""
 
     source: str
     target: str
     topics: tuple[str, ...] | None = None
-    policies: Mapping[str, ExtrasPolicy]
-    policy: ExtrasPolicy | None = None
-    returned: frozenset[str] | None = frozenset()
+    decisions: Decisions
     given_up: tuple[str, ...] = ()
     later: bool = False
     left_out: tuple[str, ...] = ()
@@ -120,10 +118,11 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     for lack in lacking:
         say(f"deficits: {asked.target}: {lack.words}")
     names = {one.pair.source.topic for one in copied}
+    asked.decisions.require_about({*names, *before}, asked.target, undone="nothing was decided")
     recreated = _to_recreate(context, asked, copied, lacking)
     _require_allowed(context, asked, recreated)
     others = [one for one in lacking if one.pair.source.topic not in recreated]
-    _require_returned(asked, others, {*names, *before})
+    _require_returned(asked, others)
     _wait_behind_losses(context, [one for one in copied if one.pair.source.topic not in recreated], say)
     tails = [(flow, [one.pair for one in copied if one.flow == flow]) for flow in flows]
     tails += [(flow, settled) for flow in ways_back if (settled := _settled(context, flow))]
@@ -134,10 +133,9 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     found = measured_extras(back, list(extras_of(context, back, starts, ends)))
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
-    _require_decided(asked, found, {*names, *before})
-    lost = _lost_with_topics(
-        context, asked, [one for one in starts if one.pair.source.topic in recreated], found
-    )
+    _require_decided(asked, found)
+    of_recreated = [one for one in starts if one.pair.source.topic in recreated]
+    lost = lost_with_topics(context, back, promoted, of_recreated, found)
     for one in lost:
         say(f"lost with {one.partition.topic} of {asked.target}: {one.words}")
     _require_given_up(asked, lost)
@@ -236,7 +234,7 @@ def _to_recreate(
             names.add(at.topic)
     starts = without_lost(extras_starts(context, back, copied), parted_at(lacking))
     alone = {one.partition.topic for one in extras_of(context, back, starts)}
-    return to_recreate(asked.policies, asked.policy, names, alone)
+    return asked.decisions.to_recreate(names, alone)
 
 
 def _require_allowed(context: Context, asked: AskedMirrorBack, recreated: Collection[str]) -> None:
@@ -245,13 +243,6 @@ def _require_allowed(context: Context, asked: AskedMirrorBack, recreated: Collec
             f"the administrator of {asked.target} has no right that is known: {some_of(rights, 'right')}; nothing was "
             "decided. Grant it, or keep the topic: --extras TOPIC=keep"
         )
-
-
-def _lost_with_topics(
-    context: Context, asked: AskedMirrorBack, starts: Sequence[Copied], found: Sequence[Extras]
-) -> list[Extras]:
-    back, promoted = context.cluster(asked.target), context.cluster(asked.source)
-    return lost_with_topics(context, back, promoted, starts, found)
 
 
 def _require_given_up(asked: AskedMirrorBack, lost: Sequence[Extras]) -> None:
@@ -288,18 +279,11 @@ def _wait_behind_losses(context: Context, copied: Sequence[Copied], say: Say) ->
     patience.until(left, say, advice="A clock is wrong: set it, then try again")
 
 
-def _require_returned(asked: AskedMirrorBack, lacking: Sequence[Deficit], topics: Collection[str]) -> None:
-    if strange := sorted((asked.returned or frozenset()) - set(topics)):
-        raise UsageError(
-            f"--deficits {', '.join(strange)}: nothing of it is mirrored back to {asked.target}; nothing was decided"
-        )
-    left = [
-        one for one in lacking if asked.returned is not None and one.pair.source.topic not in asked.returned
-    ]
-    if left:
-        names = sorted({one.pair.source.topic for one in left})
+def _require_returned(asked: AskedMirrorBack, lacking: Sequence[Deficit]) -> None:
+    if names := sorted(asked.decisions.not_returned({one.pair.source.topic for one in lacking})):
+        records = sum(one.offsets for one in lacking if one.pair.source.topic in names)
         raise UnsafeError(
-            f"{asked.target} lacks {counted(sum(one.offsets for one in left), 'record')} of {some_of(names, 'topic')} "
+            f"{asked.target} lacks {counted(records, 'record')} of {some_of(names, 'topic')} "
             f"that {asked.source} has copies of; nothing was decided. Say that they come back: --deficits return, or "
             "--deficits TOPIC=return"
         )
@@ -318,13 +302,8 @@ def _decided_deficits(
             yield from decisions(context, one, {} if in_order else staying(context, one, say))
 
 
-def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras], topics: Collection[str]) -> None:
-    left = sorted({one.partition.topic for one in found if _policy(asked, one) is None})
-    if strange := sorted(set(asked.policies) - set(topics)):
-        raise UsageError(
-            f"--extras {', '.join(strange)}: nothing of it is mirrored back to {asked.target}; nothing was decided"
-        )
-    if left:
+def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras]) -> None:
+    if left := sorted({one.partition.topic for one in found if _policy(asked, one) is None}):
         offsets = sum(one.offsets for one in found if one.partition.topic in left)
         raise UnsafeError(
             f"{asked.target} has {counted(offsets, 'offset')} of {some_of(left, 'topic')} that were never copied: they "
@@ -334,10 +313,6 @@ def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras], topics: Co
             "itself there; recreate: they are lost with the topic, which is deleted, made again, and gets all that the "
             "other cluster has"
         )
-
-
-def _policy(asked: AskedMirrorBack, one: Extras) -> ExtrasPolicy | None:
-    return asked.policies.get(one.partition.topic, asked.policy)
 
 
 def _undecided(context: Context, found: Sequence[Extras]) -> list[Extras]:
@@ -355,19 +330,14 @@ def _undecided(context: Context, found: Sequence[Extras]) -> list[Extras]:
     return [one for one in left if one.ranges]
 
 
+def _policy(asked: AskedMirrorBack, one: Extras) -> ExtrasPolicy | None:
+    return asked.decisions.policy(one.partition.topic)
+
+
 def _decision(asked: AskedMirrorBack, cluster_id: str, one: Extras) -> ExtrasDecided:
-    policy, at = _policy(asked, one), one.partition
+    policy = _policy(asked, one)
     assert policy is not None, "each has one"
-    return ExtrasDecided(
-        cluster=asked.target,
-        cluster_id=cluster_id,
-        topic=at.topic,
-        topic_id=at.topic_id,
-        policy=policy,
-        ranges=tuple(
-            ExtraRange(partition=at.partition, extra_start=start, extra_end=end) for start, end in one.ranges
-        ),
-    )
+    return one.decided(cluster_id, policy)
 
 
 def _decided_words(asked: AskedMirrorBack, found: Sequence[Extras], left: Sequence[Extras]) -> str:
@@ -385,10 +355,11 @@ def _decided_words(asked: AskedMirrorBack, found: Sequence[Extras], left: Sequen
 
 
 _COPIES: Mapping[ExtrasPolicy, Callable[[Context, FlowConfig, Sequence[Extras], Say], str]] = {
-    ExtrasPolicy.SALVAGE: lambda *given: salvage(*given).words,
-    ExtrasPolicy.SALVAGE_RECREATE: lambda *given: salvage(*given).words,
-    ExtrasPolicy.REPLICATE: lambda *given: replicate(*given).words,
+    ExtrasPolicy.SALVAGE: salvage,
+    ExtrasPolicy.SALVAGE_RECREATE: salvage,
+    ExtrasPolicy.REPLICATE: replicate,
 }
+"""By policy what copies extras of a flow; each returns what came of it, in words."""
 
 
 # The way back -------------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ from hashlib import blake2b
 from ledger.adopt.key_resync import acknowledged
 from ledger.adopt.reading import BothSides, LogRecord
 from ledger.changeover.deficits import Deficit
-from ledger.changeover.extras import Extras
+from ledger.changeover.extras import Extras, offsets_of
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError, RefusedPartitionError
 from ledger.facts.direction import DIRECTION_AND_FENCE_KINDS, DirectionRows
-from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy, KeysRepaired, LocalCause
+from ledger.facts.extras import ExtrasPolicy, KeysRepaired, LocalCause
 from ledger.facts.syncs import GapCause, OffsetRange, SyncCause, TopicPartition, holding, joined, without
 from ledger.facts.tables import OPERATIONS, in_order
 from ledger.kafka.batches import Record, encode, next_sequence, patch_for_target
@@ -80,7 +80,8 @@ def without_overtaken(
     for one in found:
         apart = {cause: ranges for cause, ranges in left_out[one.partition].items() if ranges}
         for cause, ranges in apart.items():
-            decisions.append(_decision(logs.source.cluster_id(), flow.source, one.partition, cause, ranges))
+            stays = replace(one, ranges=ranges)
+            decisions.append(stays.decided(logs.source.cluster_id(), ExtrasPolicy.KEEP_LOCAL, cause))
             words.append(f"{one.partition.words}: {_listed(ranges)} {_WHY[cause].format(flow=flow)}")
         known = joined(sorted(each for ranges in apart.values() for each in ranges))
         if ranges := tuple(part for whole in one.ranges for part in without(whole, known)):
@@ -154,25 +155,9 @@ def _is_whole(reader: LogReader, at: TopicPartition, start: int, end: int) -> bo
     return start >= end
 
 
-def _decision(
-    cluster_id: str, cluster: str, at: TopicPartition, cause: LocalCause, ranges: Sequence[OffsetRange]
-) -> ExtrasDecided:
-    return ExtrasDecided(
-        cluster=cluster,
-        cluster_id=cluster_id,
-        topic=at.topic,
-        topic_id=at.topic_id,
-        policy=ExtrasPolicy.KEEP_LOCAL,
-        cause=cause,
-        ranges=tuple(
-            ExtraRange(partition=at.partition, extra_start=start, extra_end=end) for start, end in ranges
-        ),
-    )
-
-
 def _listed(ranges: Sequence[OffsetRange], what: str = "extra") -> str:
     names = [str(start) if end == start + 1 else f"{start} to {end - 1}" for start, end in ranges]
-    return f"{counted(sum(end - start for start, end in ranges), what)} ({some_of(names, 'offset')})"
+    return f"{counted(offsets_of(ranges), what)} ({some_of(names, 'offset')})"
 
 
 # Before anything returns --------------------------------------------------------------------------

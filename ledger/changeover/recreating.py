@@ -17,7 +17,6 @@ from ledger.changeover.waiting import Patience
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError
-from ledger.facts.extras import RECREATING, ExtrasPolicy
 from ledger.facts.recreated import TopicRecreated
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import GapCause, OffsetRange, PartitionPair, holding, joined, without
@@ -30,20 +29,6 @@ Say = Callable[[str], None]
 _MADE_WITHIN_S = 60.0
 _NEEDED = ("delete", "create", "describe_configs")
 _OF_NO_RECORD = frozenset({GapCause.CONTROL, GapCause.ABORTED, GapCause.COMPACTED})
-
-
-def to_recreate(
-    policies: Mapping[str, ExtrasPolicy],
-    of_others: ExtrasPolicy | None,
-    topics: Collection[str],
-    with_extras: Collection[str],
-) -> frozenset[str]:
-    """Topics that are deleted: who is named, and where it was said of all others, of these who has extras."""
-    return frozenset(
-        topic
-        for topic in topics
-        if policies.get(topic, of_others if topic in with_extras else None) in RECREATING
-    )
 
 
 def lacking_rights(context: Context, cluster: str, topics: Collection[str]) -> list[str]:

@@ -9,7 +9,6 @@ those alone are copied that nothing newer is known of (`newest_of_keys.py`).
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ledger.changeover.bounded_copy import BegunCopy, BoundedCopy, Say, bounded_copy, require_committed
 from ledger.changeover.extras import Extras, ends_of_extras
@@ -28,26 +27,8 @@ from ledger.words import counted, some_of
 _STOPPED_WITHIN_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Replicated:
-    """What came of it: how many records of the extras are in the map of `flow` now; `shut_out`: words of its receipt,
-    None: nothing had shut the mirror out; `about_keys`: what else there is to say of compacted topics."""
-
-    flow: str
-    topics: tuple[str, ...]
-    records: int
-    shut_out: str | None
-    about_keys: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        came = f"came to {some_of(self.topics, 'topic')}"
-        copied = f"{self.flow}: {counted(self.records, 'record')} that were left {came}"
-        return "; ".join([copied, *self.about_keys, *([] if self.shut_out is None else [self.shut_out])])
-
-
-def replicate(context: Context, flow: FlowConfig, found: Sequence[Extras], say: Say) -> Replicated:
-    """Copy all of these extras of a flow to its promoted topics; returns when each is there and recorded.
+def replicate(context: Context, flow: FlowConfig, found: Sequence[Extras], say: Say) -> str:
+    """Copy all of these extras of a flow to its promoted topics; returns when each is there and recorded, in words.
 
     Twice is as once. Raises `PreconditionError` while somebody else may write for the flow, where a transaction is
     open, a partition is lacking, or one cannot be copied; `ClusterUnavailableError` where nothing could be copied for a
@@ -63,12 +44,12 @@ def replicate(context: Context, flow: FlowConfig, found: Sequence[Extras], say: 
             "nothing was decided. Add it, or try again"
         )
     behind_others = context.state.behind_others(flow.name)
-    topics = tuple(sorted({one.pair.target.topic for one in found}))
+    meant = found
     found, about_keys = _without_overtaken(context, flow, found, ends, behind_others)
     for line in about_keys:
         say(line)
     if not found:
-        return Replicated(flow.name, topics, 0, None, tuple(about_keys))
+        return "; ".join([_came(flow, meant, 0), *about_keys])
     topics = tuple(sorted({one.pair.target.topic for one in found}))
     pair = Pair(flow.target, flow.source, topics)
 
@@ -85,10 +66,14 @@ def replicate(context: Context, flow: FlowConfig, found: Sequence[Extras], say: 
             ]
             copy.run(begun, say)
         about_keys += _repair(context, flow, unrepaired(context, flow), say)
-    records = sum(map(copy.records_of, found))
-    done = Replicated(flow.name, topics, records, "; ".join(words) or None, tuple(about_keys))
-    say(done.words)
+    done = "; ".join([_came(flow, found, sum(map(copy.records_of, found))), *about_keys, *words])
+    say(done)
     return done
+
+
+def _came(flow: FlowConfig, found: Sequence[Extras], records: int) -> str:
+    topics = sorted({one.pair.target.topic for one in found})
+    return f"{flow.name}: {counted(records, 'record')} that were left came to {some_of(topics, 'topic')}"
 
 
 def _without_overtaken(

@@ -7,7 +7,7 @@ It copies the ranges that it is given, whoever wrote there meanwhile, and ends.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ledger.changeover.bounded_copy import BegunCopy, BoundedCopy, Say, bounded_copy, require_committed
 from ledger.changeover.extras import Extras, ends_of_extras
@@ -35,19 +35,6 @@ _KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.b
 """Records keep their times, and would expire at once; of each key all are wanted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Salvaged:
-    """What came of it: `topics` of the target, and how many records of the extras are in the map of `flow` now."""
-
-    flow: str
-    topics: tuple[str, ...]
-    records: int
-
-    @property
-    def words(self) -> str:
-        return f"{self.flow}: {counted(self.records, 'record')} in {some_of(self.topics, 'topic')}"
-
-
 def salvaging_flow(flow: FlowConfig) -> FlowConfig:
     """The internal flow beside one that is configured: it copies every record, to topics that others may write to."""
     return flow.model_copy(
@@ -66,8 +53,8 @@ def salvaging_flow(flow: FlowConfig) -> FlowConfig:
     )
 
 
-def salvage(context: Context, flow: FlowConfig, found: Sequence[Extras], say: Say) -> Salvaged:
-    """Copy all of these extras of a flow; returns when each is at the target and recorded. Twice is as once.
+def salvage(context: Context, flow: FlowConfig, found: Sequence[Extras], say: Say) -> str:
+    """Copy all of these extras of a flow; returns when each is at the target and recorded, in words. Twice is as once.
 
     Raises `PreconditionError` while somebody else salvages, where a transaction is open, the target topic cannot be
     made, or a partition cannot be copied; `ClusterUnavailableError` where nothing could be copied for a minute. What
@@ -79,10 +66,11 @@ def salvage(context: Context, flow: FlowConfig, found: Sequence[Extras], say: Sa
     pairs = _target_pairs(own, source, target, [one.partition for one in found])
     with bounded_copy(context, own) as copy:
         copy.run(_begun(copy, target, found, pairs), say)
-    topics = tuple(sorted({pair.target.topic for pair in pairs.values()}))
-    done = Salvaged(own.name, topics, sum(map(copy.records_of, found)))
-    say(done.words)
-    return done
+    topics = sorted({pair.target.topic for pair in pairs.values()})
+    records = sum(map(copy.records_of, found))
+    words = f"{own.name}: {counted(records, 'record')} in {some_of(topics, 'topic')}"
+    say(words)
+    return words
 
 
 # Topics -------------------------------------------------------------------------------------------

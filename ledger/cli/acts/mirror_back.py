@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from ledger.changeover.failback import extras_policies, returned_topics
+from ledger.changeover.decisions import Decisions
 from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
 from ledger.cli.accepting import LOST_WITH_TOPIC, accept_option
 from ledger.cli.configured import command_context
@@ -40,14 +40,11 @@ def mirror_back_command(
 
     The fence of --to has to be proved first. Run again it takes a new cut; what was decided stays so.
     """
-    policies, policy = extras_policies(extras, undone="nothing was recorded")
     asked = AskedMirrorBack(
         source=source,
         target=target,
         topics=tuple(topics) or None,
-        policies=policies,
-        policy=policy,
-        returned=returned_topics(deficits, undone="nothing was recorded"),
+        decisions=Decisions.of(extras, deficits, undone="nothing was recorded"),
         given_up=given_up,
     )
     done = mirror_back(command_context(context, why), asked, said_once())
