@@ -1,6 +1,7 @@
 """Groups of commands that are imported when they are asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -15,11 +16,16 @@ _EXTRAS = {
 """By module of others the extra of this package that brings it."""
 
 
-def lacking_extra(what: str, error: ModuleNotFoundError) -> UsageError | None:
-    """That `what` needs an extra which is not installed; None: the module that was not found is of none."""
-    if (extra := _EXTRAS.get(error.name or "")) is None:
-        return None
-    return UsageError(f"{what} needs what `pip install 'mirror-ledger[{extra}]'` brings; nothing was done")
+@contextmanager
+def importing(what: str) -> Iterator[None]:
+    """For a body that imports what `what` needs; raises `UsageError` where an extra is lacking that brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (extra := _EXTRAS.get(error.name or "")) is None:
+            raise
+        needed = f"what `pip install 'mirror-ledger[{extra}]'` brings"
+        raise UsageError(f"{what} needs {needed}; nothing was done") from error
 
 
 class Commands(click.Group):
@@ -41,11 +47,7 @@ class Commands(click.Group):
         if cmd_name not in self._places:
             return super().get_command(ctx, cmd_name)
         module, _, name = self._places[cmd_name].partition(":")
-        try:
+        with importing(cmd_name):
             imported = import_module(module if module.startswith("ledger.") else f"ledger.cli.{module}")
-        except ModuleNotFoundError as error:
-            if (lacking := lacking_extra(cmd_name, error)) is None:
-                raise
-            raise lacking from error
         found: click.Command = getattr(imported, name)
         return found

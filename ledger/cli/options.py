@@ -106,6 +106,18 @@ show_cut_option = click.option(
 )
 
 
+def time_of(option: str, text: str, *, undone: str) -> int:
+    """A time that was given to an option, ms; raises `UsageError` for what is none, with what was not done."""
+    from ledger.store.snapshots import parse_time  # commands that are given no time would wait for it
+
+    at_ms = parse_time(text)
+    if at_ms is None:
+        raise UsageError(
+            f"{option} takes a time (ISO-8601 with an offset, or epoch ms), got {text!r}; {undone}"
+        )
+    return at_ms
+
+
 def table_options(command: Command) -> Command:
     """`-o` and `--wide` as `form`, of a command that prints a table."""
 

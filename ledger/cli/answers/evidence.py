@@ -12,13 +12,13 @@ import click
 from ledger.answers.ledger import Ledger
 from ledger.cli.answers.report import require_report_extra
 from ledger.cli.configured import configuration
-from ledger.cli.options import as_of_option, table_options
+from ledger.cli.options import as_of_option, table_options, time_of
 from ledger.cli.printing import Form, say
 from ledger.clock import SystemClock
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.tables import OPERATIONS
 from ledger.store.heads import anchors_at
-from ledger.store.snapshots import DeltaLedger, parse_time
+from ledger.store.snapshots import DeltaLedger
 from ledger.store.verifying import Verified, verify_ledger
 from ledger.words import counted
 
@@ -119,9 +119,7 @@ def evidence(
         raise UsageError("give an OPERATION or --since, not both; nothing was written")
     config = configuration(context)
     ledger = Ledger.open(config, as_of=until)
-    since_ms = None if since is None else parse_time(since)
-    if since is not None and since_ms is None:
-        raise UsageError(f"--since takes a time, got {since!r}; nothing was written")
+    since_ms = None if since is None else time_of("--since", since, undone="nothing was written")
     if operation is not None:
         since_ms = _begins_at(ledger, operation)
     now_ms = SystemClock().now_ms()

@@ -9,10 +9,9 @@ import click
 
 from ledger.answers.ledger import Ledger
 from ledger.cli.configured import configuration
-from ledger.cli.options import Command, together
+from ledger.cli.options import Command, time_of, together
 from ledger.cli.printing import put, say
 from ledger.errors import MirrorLedgerError, UsageError
-from ledger.store.snapshots import parse_time
 
 if TYPE_CHECKING:
     from ledger.reports.documents import Report
@@ -109,12 +108,7 @@ def require_report_extra() -> None:
 def _period(context: click.Context, since: str | None, until: str | None) -> "Period":
     from ledger.reports.periods import Period
 
-    since_ms = None if since is None else parse_time(since)
-    if since is not None and since_ms is None:
-        raise UsageError(
-            f"--since takes a time (ISO-8601 with an offset, or milliseconds since the epoch), got {since!r}; nothing "
-            "was reported"
-        )
+    since_ms = None if since is None else time_of("--since", since, undone="nothing was reported")
     return Period.of(Ledger.open(configuration(context), as_of=until), since_ms)
 
 

@@ -6,9 +6,10 @@ import click
 
 from ledger.changeover.drilling import AskedDrill, Drill, PlaceResult, drill
 from ledger.changeover.losses import loss_words
-from ledger.changeover.plans import Choices, FenceChoice
+from ledger.changeover.plans import FenceChoice
 from ledger.changeover.rehearsing import AskedRehearsal, stuck_words
 from ledger.cli.accepting import NEWER, STATUSES_OF_PLANS, accept_option
+from ledger.cli.changeover.choosing import chosen
 from ledger.cli.configured import command_context
 from ledger.cli.options import table_options, why_options
 from ledger.cli.printing import Form, say
@@ -56,10 +57,10 @@ def drill_command(
 
     No application is touched, and nothing moves. Its result is recorded.
     """
-    choices = Choices(
-        topics=tuple(sorted(topics)) or None,
-        groups=tuple(sorted(groups)) or None,
-        accepted=tuple(sorted(accepted)),
+    choices = chosen(
+        topics=topics,
+        groups=groups,
+        accepted=accepted,
         fence=FenceChoice.NONE,
         unproven="a drill fences nothing",
         source_given_up=True,

@@ -9,9 +9,10 @@ import click
 from ledger.changeover import seeing
 from ledger.changeover.approving import approve_plan
 from ledger.changeover.exporting import export_plan
-from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, Plan, StepName
+from ledger.changeover.plans import Apply, ChangeoverKind, Choices, Plan, StepName
 from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
 from ledger.cli.accepting import LOST_WITH_TOPIC, OF_PLANS, SOURCE_ANSWERS, STATUSES_OF_PLANS, accept_option
+from ledger.cli.changeover.choosing import chosen, fence_option, scope_options
 from ledger.cli.configured import command_context
 from ledger.cli.options import (
     as_of_option,
@@ -98,15 +99,7 @@ _planning = together(
     click.pass_context,
     click.option("--from", "source", required=True, help="The cluster that applications leave."),
     click.option("--to", "target", required=True, help="The cluster that applications go to."),
-    click.option("--topic", "topics", multiple=True, help="Only this topic of the target. Can be repeated."),
-    click.option(
-        "--leave-out",
-        "left_out",
-        multiple=True,
-        metavar="TOPIC",
-        help="All topics but this one of the target; groups get no place there. Can be repeated.",
-    ),
-    click.option("--group", "groups", multiple=True, help="Only this group moves. Can be repeated."),
+    scope_options,
     seconds_option(
         "--wait-drain",
         "drain_seconds",
@@ -134,13 +127,7 @@ _planning = together(
         "How long to watch for the groups' first commits at the target.",
         default=0.0,
     ),
-    click.option(
-        "--fence",
-        type=click.Choice([str(one) for one in FenceChoice]),
-        default=str(FenceChoice.CLOSED),
-        show_default=True,
-        help="How producers are kept from the source.",
-    ),
+    fence_option,
     proving_options,
     click.option("--no-reverse", is_flag=True, help="Nothing is to be mirrored back afterwards."),
     click.option(
@@ -204,10 +191,10 @@ def failback(context: click.Context, stop_before: str | None, **options: Any) ->
 @_plan_wide
 @_plan_output
 def protect(
-    context: click.Context, topics: Sequence[str], within: int, hook_seconds: float, **options: Any
+    context: click.Context, topics: tuple[str, ...], within: int, hook_seconds: float, **options: Any
 ) -> None:
     """Let another cluster protect the one where applications write: it gets all that flows copy; nobody moves."""
-    choices = Choices(topics=tuple(sorted(topics)) or None, within=within, hook_seconds=hook_seconds)
+    choices = chosen(topics=topics, within=within, hook_seconds=hook_seconds)
     _put_made(context, ChangeoverKind.PROTECT, options, lambda _config, _pair: choices)
 
 
@@ -285,16 +272,7 @@ _COMMON = ("output", "as_of", "wide", "why", "source", "target", "hooks")
 
 def _choices(config: MirrorConfig, pair: Direction, options: dict[str, Any]) -> Choices:
     watch_s, quiet = options.pop("watch_seconds"), options.pop("quiet")
-    return Choices(
-        topics=tuple(sorted(options.pop("topics"))) or None,
-        extras=tuple(sorted(options.pop("extras", ()))),
-        deficits=tuple(sorted(options.pop("deficits", ()))),
-        given_up=tuple(sorted(options.pop("given_up", ()))),
-        left_out=tuple(sorted(set(options.pop("left_out")))),
-        groups=tuple(sorted(options.pop("groups"))) or None,
-        accepted=tuple(sorted(options.pop("accepted"))),
-        confirmed_super_users=tuple(sorted(options.pop("confirmed_super_users"))),
-        fence=FenceChoice(options.pop("fence")),
+    return chosen(
         abort_transactions_after=options.pop("abort_after_s"),
         quiet_seconds=quiet.least_s,
         most_quiet_seconds=quiet.most_s,

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from ledger.changeover.losses import downtime_words, loss_words
-from ledger.changeover.plans import Choices, FenceChoice
 from ledger.changeover.rehearsing import (
     COLUMNS,
     AskedRehearsal,
@@ -23,15 +22,15 @@ from ledger.changeover.rehearsing import (
 )
 from ledger.changeover.text import causes_of, repeated_words
 from ledger.cli.accepting import OF_PLANS, SOURCE_ANSWERS, STATUSES_OF_PLANS, accept_option
+from ledger.cli.changeover.choosing import chosen, fence_option, scope_options
 from ledger.cli.configured import command_context
-from ledger.cli.options import show_cut_option, table_options
+from ledger.cli.options import show_cut_option, table_options, time_of
 from ledger.cli.printing import Form, put, say, say_cut
 from ledger.clock import SystemClock
 from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.ways import Direction
 from ledger.plain_text import json_text
-from ledger.store.snapshots import parse_time
 from ledger.words import counted, duration, instant, shown
 
 _STEP = re.compile(r"([0-9]{1,9})(s|min|h|d)")
@@ -53,22 +52,8 @@ def failover_command(run: Runner) -> click.Command:
     @click.option("--every", metavar="STEP", help="At instants so far apart: 30s, 15min, 1h, 1d.")
     @click.option("--since", metavar="TIME", help="With --every: the first instant, as --as-of takes times.")
     @click.option("--until", metavar="TIME", help="With --every: the last instant. Default: now.")
-    @click.option("--topic", "topics", multiple=True, help="Only this topic of the target. Can be repeated.")
-    @click.option(
-        "--leave-out",
-        "left_out",
-        multiple=True,
-        metavar="TOPIC",
-        help="All topics but this one of the target. Can be repeated.",
-    )
-    @click.option("--group", "groups", multiple=True, help="Only this group moves. Can be repeated.")
-    @click.option(
-        "--fence",
-        type=click.Choice([str(one) for one in FenceChoice]),
-        default=str(FenceChoice.CLOSED),
-        show_default=True,
-        help="How producers would be kept from the source.",
-    )
+    @scope_options
+    @fence_option
     @accept_option(
         (*OF_PLANS, SOURCE_ANSWERS), STATUSES_OF_PLANS, help="As plan failover takes it. Can be repeated."
     )
@@ -88,7 +73,7 @@ def failover_command(run: Runner) -> click.Command:
         **options: Any,
     ) -> None:
         """Fail over now, or wait? Or, with --every: what a failover would have cost at each instant of the past."""
-        asked = AskedRehearsal(Direction(source, target), _choices(**options))
+        asked = AskedRehearsal(Direction(source, target), chosen(**options))
         if is_now == (every is not None):
             raise UsageError(
                 "a rehearsal is --now, or of the past: --every STEP --since TIME; nothing was read"
@@ -104,27 +89,6 @@ def failover_command(run: Runner) -> click.Command:
 
 
 rehearse.add_command(failover_command(in_this_process))
-
-
-def _choices(
-    *,
-    topics: tuple[str, ...],
-    left_out: tuple[str, ...],
-    groups: tuple[str, ...],
-    fence: str,
-    accepted: tuple[str, ...],
-    confirmed_super_users: tuple[str, ...],
-    **risks: Any,
-) -> Choices:
-    return Choices(
-        topics=tuple(sorted(topics)) or None,
-        left_out=tuple(sorted(set(left_out))),
-        groups=tuple(sorted(groups)) or None,
-        fence=FenceChoice(fence),
-        accepted=tuple(sorted(accepted)),
-        confirmed_super_users=tuple(sorted(confirmed_super_users)),
-        **risks,
-    )
 
 
 # Now ----------------------------------------------------------------------------------------------
@@ -225,19 +189,10 @@ def _instants(every: str, since: str | None, until: str | None) -> Callable[[int
         )
     if since is None:
         raise UsageError("--every needs --since TIME; nothing was read")
-    since_ms = _time("--since", since)
-    until_ms = None if until is None else _time("--until", until)
+    since_ms = time_of("--since", since, undone="nothing was read")
+    until_ms = None if until is None else time_of("--until", until, undone="nothing was read")
     step_ms = int(found[1]) * _UNIT_MS[found[2]]
     return lambda now_ms: instants(since_ms, now_ms if until_ms is None else until_ms, step_ms)
-
-
-def _time(option: str, text: str) -> int:
-    at_ms = parse_time(text)
-    if at_ms is None:
-        raise UsageError(
-            f"{option} takes a time (ISO-8601 with an offset, or epoch ms), got {text!r}; nothing was read"
-        )
-    return at_ms
 
 
 def _past(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from ledger.cli.commands import lacking_extra
+from ledger.cli.commands import importing
 from ledger.cli.printing import say
 from ledger.config.file import unguarded
 from ledger.config.mirror import MirrorConfig
@@ -35,12 +35,8 @@ def exporting(
         raise UsageError(f"--metrics {error}; nothing was started") from None
     for why in unguarded(wanted, has_token=config.metrics.token is not None):
         raise UsageError(f"[metrics] {why}; nothing was started")
-    try:
+    with importing("[metrics] listen"):
         from ledger.serving.driver_metrics import exported  # of an extra
-    except ModuleNotFoundError as error:
-        if (lacking := lacking_extra("[metrics] listen", error)) is None:
-            raise
-        raise lacking from error
     with exported(config, appends, address) as notes:
         say(f"metrics of {', '.join(tells)} are at http://{address}/metrics")
         yield {flow: (_both(notes[flow], tell), appends[flow]) for flow, tell in tells.items()}
