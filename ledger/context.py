@@ -17,7 +17,6 @@ from ledger.facts.operations import OperationContent, OperationKind, Why
 from ledger.facts.roles import ProcessTable, writer_of
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.admin import KafkaAdmin
-from ledger.kafka.cluster import require_recorded
 from ledger.kafka.leaders import KafkaFencing
 from ledger.kafka.network import KafkaNetwork
 from ledger.machine import LocalProcesses
@@ -114,6 +113,13 @@ class Context:
             return False
         return True
 
+    def network(
+        self, source: str, target: str, *, request_timeout_s: float = _REQUEST_TIMEOUT_S
+    ) -> closing[KafkaNetwork]:
+        """Links to two clusters, for records; they end with the body that uses them."""
+        sides = self.config.cluster(source), self.config.cluster(target)
+        return closing(KafkaNetwork(*sides, request_timeout_s=request_timeout_s))
+
     def _reached(self, alias: str, *, as_administrator: bool) -> KafkaFencing:
         key, known = (alias, as_administrator), self.config.cluster(alias)
         if key not in self._clusters:
@@ -161,24 +167,6 @@ def background_maintenance(config: MirrorConfig) -> Iterator[None]:
 def cluster_admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
     """A connection that ends with the command: one that is left open keeps searching for its brokers."""
     return closing(KafkaAdmin(cluster, config.cluster(cluster), SystemClock()))
-
-
-@contextmanager
-def both_clusters(
-    config: MirrorConfig, flow: FlowConfig, state: DeltaLedgerState
-) -> Iterator[tuple[KafkaAdmin, KafkaAdmin, KafkaNetwork]]:
-    """For a command that reads and writes beside no driver: admins of source and target, and links to both.
-
-    Raises `PreconditionError` where another cluster answers behind an alias than the ledger knows.
-    """
-    clusters = config.cluster(flow.source), config.cluster(flow.target)
-    with (
-        cluster_admin(config, flow.source) as source,
-        cluster_admin(config, flow.target) as target,
-        closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network,
-    ):
-        require_recorded(state, source, target)
-        yield source, target, network
 
 
 def operator_operations(config: MirrorConfig) -> OperatorOperations:

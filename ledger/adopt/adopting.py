@@ -17,12 +17,11 @@ from heapq import merge
 from itertools import groupby
 
 from ledger.adopt.pairing import PairingResult, Ranges, Run, pair_partition
-from ledger.adopt.reading import BothSides, TargetLog
+from ledger.adopt.reading import BothSides, TargetLog, both_sides
 from ledger.adopt.synced_groups import SyncedGroups
-from ledger.clock import Clock, SystemClock
-from ledger.config.mirror import MirrorConfig
+from ledger.clock import Clock
 from ledger.config.values import FlowConfig, TargetMode
-from ledger.context import both_clusters, driver_operations
+from ledger.context import Context, driver_operations
 from ledger.errors import PreconditionError, RefusedPartitionError, UsageError
 from ledger.facts.roles import LastClaim, ProcessTable, writer_of
 from ledger.facts.state import FactLog
@@ -38,7 +37,6 @@ from ledger.facts.syncs import (
 )
 from ledger.facts.tables import GROUP_SYNCS
 from ledger.kafka.cluster import PartitionEnds
-from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.driver import claimed_beside_no_driver
 from ledger.mirror.flow_topics import flow_topics
@@ -46,10 +44,7 @@ from ledger.mirror.other_mirrors import signs_of_mirror_maker
 from ledger.mirror.states import PartitionState
 from ledger.mirror.stops import StopEvents
 from ledger.roles import require_free
-from ledger.store.log import DeltaFactLog
 from ledger.store.session import WriterSession
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 
 # Verdicts -----------------------------------------------------------------------------------------
 # What a comparison means for the operator: may the partition be taken over, and how sure is its map?
@@ -585,21 +580,14 @@ def require_at_rest(
 
 
 def adopt_flow(
-    config: MirrorConfig,
-    flow_name: str,
-    *,
-    topics: Sequence[str],
-    consent: Consent,
-    dry_run: bool = False,
+    context: Context, flow_name: str, *, topics: Sequence[str], consent: Consent, dry_run: bool = False
 ) -> list[PartitionAdoption]:
     """Take over what something else has mirrored for a flow; in a dry run nothing is claimed or recorded."""
-    flow = config.flow(flow_name)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    with both_clusters(config, flow, state) as (source, target, network):
-        fact_log = DeltaFactLog(config.ledger.path, SystemClock())
+    config, state, flow = context.config, context.state, context.config.flow(flow_name)
+    source, target = context.cluster(flow.source), context.cluster(flow.target)
+    with both_sides(context, flow) as ports:
         existing = flow_topics(config, flow, source, target, state, driver_operations()).existing()
         pairs = of_topics(existing, topics)
-        ports = BothSides(source, target, state, network, SystemClock())
         if dry_run:
             return preview(flow, pairs, ports, consent, wait=time.sleep)
         return adopt(
@@ -607,14 +595,14 @@ def adopt_flow(
             pairs,
             ports,
             consent,
-            fact_log=fact_log,
-            host=str(LocalProcesses().own()),
+            fact_log=context.fact_log,
+            host=str(context.processes.own()),
             wait=time.sleep,
             require_readers_at_rest=lambda: require_at_rest(
                 flow,
                 config.readers_of(flow.target, [pair.target.topic for pair in pairs]),
                 state.last_claim,
-                LocalProcesses(),
-                SystemClock(),
+                context.processes,
+                context.clock,
             ),
         )

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from ledger.adopt.reading import BothSides, LogRecord
-from ledger.clock import Clock, SystemClock
-from ledger.config.mirror import MirrorConfig
+from ledger.adopt.reading import BothSides, LogRecord, both_sides
+from ledger.clock import Clock
 from ledger.config.values import FlowConfig, TargetMode
-from ledger.context import both_clusters, driver_operations, require_stopped
+from ledger.context import Context, driver_operations, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, RefusedPartitionError, UsageError
 from ledger.facts.findings import Finding, FindingName, Findings
 from ledger.facts.operations import KeysResynced
@@ -25,15 +24,11 @@ from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.kafka.copying import Network, answer_to
 from ledger.kafka.record_fields import key_state, tombstone
 from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Produced, ProduceItem, describe
-from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.driver import ClaimedFlow, claimed_beside_no_driver
 from ledger.mirror.flow_topics import flow_topics
 from ledger.mirror.sync_builder import SyncBuilder
-from ledger.store.log import DeltaFactLog
 from ledger.store.session import ClaimedOperations
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 
 # Tombstones ---------------------------------------------------------------------------------------
 # Writes tombstones to a target partition as records of the flow: one batch at a time, each acknowledged
@@ -422,25 +417,18 @@ def result_row(keys: PartitionKeys) -> dict[str, object]:
 
 
 def resync_keys(
-    config: MirrorConfig,
-    flow_name: str,
-    *,
-    topic: str,
-    partition: int | None,
-    dry_run: bool = False,
+    context: Context, flow_name: str, *, topic: str, partition: int | None, dry_run: bool = False
 ) -> list[PartitionKeys]:
     """Delete at a flow's target what its source has no record of; in a dry run nothing is written."""
-    flow = config.enabled_flow(flow_name)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    config, state, flow = context.config, context.state, context.config.enabled_flow(flow_name)
     require_exclusive(flow)
     require_stopped(flow, state)
-    with both_clusters(config, flow, state) as (source, target, network):
-        fact_log = DeltaFactLog(config.ledger.path, SystemClock())
+    source, target = context.cluster(flow.source), context.cluster(flow.target)
+    with both_sides(context, flow) as ports:
         operations = driver_operations()
         existing = flow_topics(config, flow, source, target, state, operations).existing()
         pairs = chosen(existing, topic, partition)
         require_compacted(source, topic)
-        ports = BothSides(source, target, state, network, SystemClock())
         if dry_run:
             return preview(flow, pairs, ports)
         return resync(
@@ -448,6 +436,6 @@ def resync_keys(
             pairs,
             ports,
             operations=operations,
-            fact_log=fact_log,
-            host=str(LocalProcesses().own()),
+            fact_log=context.fact_log,
+            host=str(context.processes.own()),
         )

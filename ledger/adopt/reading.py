@@ -3,16 +3,19 @@
 from array import array
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
 from ledger.clock import Clock
+from ledger.config.values import FlowConfig
+from ledger.context import Context
 from ledger.errors import RefusedPartitionError
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import Gap, GapCause, TopicPartition
 from ledger.kafka.batches import BatchHeader, batches, decode
-from ledger.kafka.cluster import ClusterAdmin
+from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.kafka.copying import ClusterLink, Network
 from ledger.kafka.partition_reader import PartitionReader
 from ledger.kafka.requests import Fetched
@@ -221,6 +224,15 @@ class BothSides:
             mirror_producer_ids=mirror_producer_ids,
             record_filter=record_filter,
         )
+
+
+@contextmanager
+def both_sides(context: Context, flow: FlowConfig) -> Iterator[BothSides]:
+    """Those of a flow, for the body; raises `PreconditionError` where another cluster answers than the ledger knows."""
+    source, target = context.cluster(flow.source), context.cluster(flow.target)
+    require_recorded(context.state, source, target)
+    with context.network(flow.source, flow.target) as network:
+        yield BothSides(source, target, context.state, network, context.clock)
 
 
 class TargetLog:

@@ -5,7 +5,7 @@ it did is recorded round by round. So what was killed in the middle is continued
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ledger.changeover.extras import Extras
@@ -16,7 +16,6 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.roles import writer_of
 from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, SyncKind
 from ledger.kafka.cluster import PartitionEnds, live_cluster
-from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.topics import parts
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.driver import ClaimedFlow, claim_row, claimed_behind
@@ -26,7 +25,6 @@ from ledger.mirror.task import CopyTask
 from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
 from ledger.words import counted, some_of
 
-_REQUEST_TIMEOUT_S = 30.0
 _ROUND_S = 5.0
 _UNAVAILABLE_AFTER_S = 60.0
 PARTITIONS_AT_ONCE = 50
@@ -106,8 +104,7 @@ def tasks_here(context: Context, flow: FlowConfig, source_id: str) -> Iterator[C
     writers = (
         no_mirror_producers if flow.relay else KeptMirrorProducers(context.config.ledger.path, source_id)
     )
-    clusters = context.config.cluster(flow.source), context.config.cluster(flow.target)
-    with closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
+    with context.network(flow.source, flow.target) as network:
 
         def carry_out(assignments: Sequence[Assignment], seconds: float) -> list[PartitionResult]:
             task = CopyTask(assignments, network, writers(), SystemClock(), CopyLimits())

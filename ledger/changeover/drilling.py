@@ -5,7 +5,6 @@ No application is touched: its group is neither read nor written at the target, 
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby, islice
@@ -343,10 +342,9 @@ def _words(row: Row) -> str:
 def _read(context: Context, done: Drill, asked: AskedDrill, answers: Sequence[Row]) -> None:
     """What lies behind each place, and at the source where it answers, for all places that were committed."""
     plan, began_s = done.made.plan, context.clock.monotonic()
-    config = context.config
-    sides = config.cluster(plan.from_cluster), config.cluster(plan.to_cluster)
+    sides = plan.from_cluster, plan.to_cluster
     copied_to = {(row["source_topic"], row["partition"]): row["copied_to"] for row in done.made.losses}
-    with closing(KafkaNetwork(*sides, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
+    with context.network(*sides, request_timeout_s=_REQUEST_TIMEOUT_S) as network:
         rows = [row for row in answers if _place(row) not in done.results]
         here = _here(context, network, done, rows)
         ends = context.cluster(plan.to_cluster).ends(sorted({_place(row)[1:] for row in rows}))

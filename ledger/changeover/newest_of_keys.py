@@ -10,12 +10,11 @@ once more. It is a record as any of theirs, by no flow's producer id: it comes b
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from ledger.adopt.key_resync import acknowledged
-from ledger.adopt.reading import BothSides, LogRecord
+from ledger.adopt.reading import BothSides, LogRecord, both_sides
 from ledger.changeover.deficits import Deficit
 from ledger.changeover.extras import Extras, offsets_of
 from ledger.config.values import FlowConfig
@@ -27,12 +26,10 @@ from ledger.facts.syncs import GapCause, OffsetRange, SyncCause, TopicPartition,
 from ledger.facts.tables import OPERATIONS, in_order
 from ledger.kafka.batches import Record, encode, next_sequence, patch_for_target
 from ledger.kafka.cluster import ClusterAdmin, LogReader, PartitionEnds, headers_between
-from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.record_fields import key_state
 from ledger.kafka.requests import ProduceItem
 from ledger.words import counted, some_of
 
-_REQUEST_TIMEOUT_S = 30.0
 _ENDED_WITHIN_S = 60.0
 _PAUSE_S = 0.5
 _AT_MOST_READ = 20
@@ -74,7 +71,7 @@ def without_overtaken(
     What is left out is recorded. `ends`: of the target; `stood`: by its partition from where on others have written.
     Raises `PreconditionError` where a log cannot be read.
     """
-    with _logs(context, flow) as logs:
+    with both_sides(context, flow) as logs:
         left_out = {one.partition: _left_out(context, logs, flow, one, ends, stood) for one in found}
     decisions, words, kept = [], [], []
     for one in found:
@@ -170,7 +167,7 @@ def staying(context: Context, one: Deficit, say: Say) -> dict[LocalCause, tuple[
     cleaner may have removed: then nobody knows. What applications write here meanwhile comes behind them there as well.
     Raises `PreconditionError` where a log cannot be read to its end.
     """
-    with _logs(context, one.flow) as logs:
+    with both_sides(context, one.flow) as logs:
         here = _ended(logs.target, one.pair.target)
         first, wanted = one.ranges[0][0], list(one.ranges)
         offsets: dict[int, _Digest] = {}
@@ -272,7 +269,7 @@ def repair(context: Context, flow: FlowConfig, found: Sequence[Copies]) -> list[
     open at the target, a log cannot be read, or applications write the same keys again and again.
     """
     words = []
-    with _logs(context, flow) as logs:
+    with both_sides(context, flow) as logs:
         for one in found:
             repaired, unknown = _repaired(context, logs, flow, one)
             if repaired:
@@ -372,14 +369,6 @@ def _append_again(logs: BothSides, flow: FlowConfig, at: TopicPartition, offsets
 
 
 # Logs ---------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _logs(context: Context, flow: FlowConfig) -> Iterator[BothSides]:
-    clusters = context.config.cluster(flow.source), context.config.cluster(flow.target)
-    with closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
-        source, target = context.cluster(flow.source), context.cluster(flow.target)
-        yield BothSides(source, target, context.state, network, context.clock)
 
 
 def _records(

@@ -11,7 +11,6 @@ operation is appended before the offset syncs that it tells of, so that no such 
 import logging
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 
 from ledger.changeover.brought import paired
@@ -26,7 +25,6 @@ from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.kafka.copying import Network
-from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.partition_reader import PartitionReader
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.driver import claim_row, claimed_behind
@@ -356,9 +354,6 @@ def _recorded_source(flow: FlowConfig, ports: SettlePorts) -> LiveCluster:
 # What a flow wrote to its target and nobody recorded, while its driver and its source are dead.
 
 
-_REQUEST_TIMEOUT_S = 30.0
-
-
 def settle_flow(
     context: Context, flow_name: str, *, progress: Callable[[str], None], is_promoted: bool = False
 ) -> SettledFlow:
@@ -367,12 +362,10 @@ def settle_flow(
     `is_promoted`: no driver of the flow will find that itself, also where the source answers. Raises what `settle`
     does, and `PreconditionError` while a driver of the flow may be at work.
     """
-    config, state = context.config, context.state
-    flow = config.enabled_flow(flow_name)
+    state, flow = context.state, context.config.enabled_flow(flow_name)
     require_stopped(flow, state)
     last = state.last_claim(writer_of(flow.name))
-    clusters = config.cluster(flow.source), config.cluster(flow.target)
-    with closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
+    with context.network(flow.source, flow.target) as network:
         ports = SettlePorts(
             target=context.cluster(flow.target),
             state=state,

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from ledger.adopt.adopting import Consent, Verdict, adopt_flow
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.context import Context
 from ledger.mirror.progress import RunSummary
 from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
@@ -271,12 +272,9 @@ def copy_as_mirror_maker_does(mesh: Mesh) -> None:
 
 
 def adopt(mesh: Mesh) -> set[Verdict]:
-    adoptions = adopt_flow(
-        mesh.config,
-        "east-to-west",
-        topics=(),
-        consent=Consent(missing=False, foreign=False),
-    )
+    nothing = Consent(missing=False, foreign=False)
+    with Context(mesh.config) as context:
+        adoptions = adopt_flow(context, "east-to-west", topics=(), consent=nothing)
     return {adoption.verdict for adoption in adoptions}
 
 

@@ -5,7 +5,7 @@ import click
 from ledger.adopt import adopting, key_resync
 from ledger.adopt.adopting import Consent, Verdict, adopt_flow
 from ledger.changeover.chained import adopt_chain
-from ledger.cli.configured import command_context, configuration
+from ledger.cli.configured import command_context
 from ledger.cli.options import partition_option, table_options
 from ledger.cli.printing import Form, refuse_partitions, say
 from ledger.errors import UsageError
@@ -56,7 +56,8 @@ def adopt(
         say(adopt_chain(command_context(context, Why(f"{through} is given up")), flow, through))
         return
     consent = Consent(missing=accept_missing, foreign=accept_foreign)
-    adoptions = adopt_flow(configuration(context), flow, topics=topics, consent=consent, dry_run=dry_run)
+    opened = command_context(context)
+    adoptions = adopt_flow(opened, flow, topics=topics, consent=consent, dry_run=dry_run)
     form.put_rows(map(adopting.result_row, adoptions), _ADOPTED)
     if dry_run:
         say("dry run: nothing was claimed or recorded")
@@ -76,8 +77,8 @@ def resync_keys(
     context: click.Context, flow: str, topic: str, partition: int | None, dry_run: bool, form: Form
 ) -> None:
     """Write a tombstone to FLOW's target for every key alive there that the source has no record of."""
-    config = configuration(context)
-    done = key_resync.resync_keys(config, flow, topic=topic, partition=partition, dry_run=dry_run)
+    opened = command_context(context)
+    done = key_resync.resync_keys(opened, flow, topic=topic, partition=partition, dry_run=dry_run)
     form.put_rows(map(key_resync.result_row, done), _RESYNCED)
     if dry_run:
         say("dry run: nothing was claimed, written or recorded")

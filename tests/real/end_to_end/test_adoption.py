@@ -19,6 +19,7 @@ from ledger.adopt.adopting import Consent, PartitionAdoption, Verdict, adopt_flo
 from ledger.answers.ledger import Ledger
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.context import Context
 from ledger.errors import PreconditionError
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
@@ -64,7 +65,8 @@ KINDS = (*PLAIN, "stamped", "transfers", "inventory", "churn")
 def adopt(
     config: MirrorConfig, *topics: str, consent: Consent = NOTHING_MORE, dry_run: bool = False
 ) -> list[PartitionAdoption]:
-    return adopt_flow(config, FLOW, topics=topics, consent=consent, dry_run=dry_run)
+    with Context(config) as context:
+        return adopt_flow(context, FLOW, topics=topics, consent=consent, dry_run=dry_run)
 
 
 def versions(config: MirrorConfig) -> str:

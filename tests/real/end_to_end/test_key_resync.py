@@ -13,6 +13,7 @@ from ledger.adopt.key_resync import PartitionKeys, resync_keys
 from ledger.answers.ledger import Ledger
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.context import Context
 from ledger.errors import PreconditionError, UsageError
 from ledger.sandbox.log_gaps import KEPT_AS_IT_IS
 from ledger.sandbox.reading import read_topics
@@ -62,7 +63,8 @@ def delete_before(servers: str, topic: str, offset: int) -> None:
 def resync(
     config: MirrorConfig, topic: str, *, partition: int | None = None, dry_run: bool = False
 ) -> list[PartitionKeys]:
-    return resync_keys(config, FLOW, topic=topic, partition=partition, dry_run=dry_run)
+    with Context(config) as context:
+        return resync_keys(context, FLOW, topic=topic, partition=partition, dry_run=dry_run)
 
 
 def token(config: MirrorConfig) -> str:

@@ -11,6 +11,7 @@ from ledger.adopt.adopting import Consent, adopt_flow
 from ledger.adopt.key_resync import resync_keys
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.context import Context
 from ledger.errors import PreconditionError
 from ledger.recorders.run import record_clusters
 from ledger.sandbox import SandboxCluster
@@ -45,10 +46,11 @@ def test_another_cluster_is_refused_everywhere_until_it_is_accepted(site: RealSi
     refused = "another cluster answers behind east"
     with pytest.raises(PreconditionError, match=refused):
         run(config, site.spark)
-    with pytest.raises(PreconditionError, match=refused):
-        adopt_flow(config, FLOW, topics=[], consent=Consent(missing=False, foreign=False), dry_run=True)
-    with pytest.raises(PreconditionError, match=refused):
-        resync_keys(config, FLOW, topic=topic, partition=None, dry_run=True)
+    nothing = Consent(missing=False, foreign=False)
+    with Context(config) as context, pytest.raises(PreconditionError, match=refused):
+        adopt_flow(context, FLOW, topics=[], consent=nothing, dry_run=True)
+    with Context(config) as context, pytest.raises(PreconditionError, match=refused):
+        resync_keys(context, FLOW, topic=topic, partition=None, dry_run=True)
     recorded = site.command(config, "doctor", FLOW, "-o", "json")
     assert "mirror-ledger accept-cluster" in recorded.out
 
