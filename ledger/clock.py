@@ -41,22 +41,35 @@ class StopSignal(Protocol):
 
 
 @contextmanager
-def repeated(act: Callable[[], None], *, every_s: float, failed: Callable[[str], None]) -> Iterator[None]:
-    """Do it again and again for as long as the body takes, first after `every_s`.
+def repeated(
+    act: Callable[[], None],
+    *,
+    every_s: float,
+    failed: Callable[[str], None],
+    name: str = "shown_alive",
+    continues: bool = False,
+) -> Iterator[None]:
+    """Do it again and again for as long as the body takes, first after `every_s`, in a thread of that name.
 
-    What it fails with is said at once (`failed`), and ends it: whoever does the same next fails by it too.
+    What it fails with is said at once (`failed`), and ends it: whoever does the same next fails by it too. Where it
+    `continues` that is said once, until it is something else or over.
     """
     ended = threading.Event()
 
     def work() -> None:
+        trouble = ""
         while not ended.wait(every_s):
             try:
                 act()
-            except MirrorLedgerError as error:
-                failed(str(error))
-                return
+                trouble = ""
+            except (MirrorLedgerError, OSError) as error:
+                if str(error) != trouble:
+                    failed(str(error))
+                if not continues:
+                    return
+                trouble = str(error)
 
-    thread = beside(work, name="shown_alive")
+    thread = beside(work, name=name)
     thread.start()
     try:
         yield

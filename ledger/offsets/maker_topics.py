@@ -10,19 +10,18 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from ledger.clock import Clock
+from ledger.clock import Clock, repeated
 from ledger.config.values import ClusterConfig, FlowConfig
-from ledger.errors import ClusterUnavailableError, MirrorLedgerError
+from ledger.errors import ClusterUnavailableError
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.kafka.connection import kafka_python_properties
-from ledger.threads import beside
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +89,7 @@ class Checkpoints:
 
 
 class TargetTopics:
-    """Implements `Write` at a flow's target; a topic that is not there is made. A context: its connections end."""
+    """Implements `Write` at a flow's target; a topic that is not there is made."""
 
     def __init__(self, cluster: ClusterConfig, admin: ClusterAdmin) -> None:
         self._cluster = cluster
@@ -99,12 +98,8 @@ class TargetTopics:
         self._lock = threading.Lock()
         self._there: set[str] = set()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End its connections."""
         if self._producer is not None:
             self._producer.close(timeout=1)
 
@@ -148,34 +143,14 @@ class TargetTopics:
         return self._producer
 
 
-class Heartbeats:
-    """A context: a heartbeat each second, from a thread beside a driver."""
+def heartbeats(flow: FlowConfig, write: Write, clock: Clock) -> AbstractContextManager[None]:
+    """A heartbeat each second for as long as the body takes, from a thread beside a driver."""
 
-    def __init__(self, flow: FlowConfig, write: Write, clock: Clock) -> None:
-        self._flow, self._write, self._clock = flow, write, clock
-        self._ended = threading.Event()
-        self._trouble: str | None = None
-        self._thread = beside(self._work, name=f"heartbeats:{flow.name}")
+    def beat() -> None:
+        write(HEARTBEATS_TOPIC, [heartbeat_record(flow.source, flow.target, clock.now_ms())])
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def failed(why: str) -> None:
+        about = {"flow": flow.name, "cause": why}
+        log.warning("%(flow)s: no heartbeats are written for now: %(cause)s", about)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _work(self) -> None:
-        while not self._ended.wait(HEARTBEAT_S):
-            record = heartbeat_record(self._flow.source, self._flow.target, self._clock.now_ms())
-            try:
-                self._write(HEARTBEATS_TOPIC, [record])
-            except (MirrorLedgerError, OSError) as error:
-                if str(error) != self._trouble:
-                    about = {"flow": self._flow.name, "cause": error}
-                    log.warning("%(flow)s: no heartbeats are written for now: %(cause)s", about)
-                self._trouble = str(error)
-            else:
-                self._trouble = None
+    return repeated(beat, every_s=HEARTBEAT_S, failed=failed, name=f"heartbeats:{flow.name}", continues=True)

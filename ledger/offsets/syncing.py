@@ -10,7 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -45,7 +45,7 @@ from ledger.offsets.between_clusters import (
     source_commits,
     translate,
 )
-from ledger.offsets.maker_topics import Checkpoints, Heartbeats, TargetTopics
+from ledger.offsets.maker_topics import Checkpoints, TargetTopics, heartbeats
 from ledger.offsets.metadata import metadata_in_step
 from ledger.offsets.moving import offsets_set_at
 from ledger.offsets.setting import (
@@ -439,9 +439,9 @@ def syncing(
     """
     with ExitStack() as begun:
         if flow.emit_checkpoints or flow.emit_heartbeats:
-            topics = begun.enter_context(TargetTopics(config.cluster(flow.target), target))
+            topics = begun.enter_context(closing(TargetTopics(config.cluster(flow.target), target)))
             if flow.emit_heartbeats:
-                begun.enter_context(Heartbeats(flow, topics, SystemClock()))
+                begun.enter_context(heartbeats(flow, topics, SystemClock()))
         else:
             topics = None
         if flow.sync_groups or flow.emit_checkpoints:
