@@ -49,14 +49,6 @@ class Check:
     status: CheckStatus
     words: str
 
-    def row(self) -> dict[str, str]:
-        return {
-            "check": self.check,
-            "subject": self.subject,
-            "status": str(self.status),
-            "words": self.words,
-        }
-
 
 def said(check: str, subject: str, is_ok: bool | None, words: str) -> Check:
     """`is_ok` None: nobody knows."""

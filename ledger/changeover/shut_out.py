@@ -518,11 +518,6 @@ class LetInResult:
             return "no rule had shut the mirror out"
         return f"the mirror may write again: {counted(len(self.rules), 'rule')} removed"
 
-    @property
-    def facts(self) -> dict[str, object]:
-        """For a receipt."""
-        return {"rules": [rule.resource_name for rule in self.rules]}
-
 
 def let_mirror_in(of: ShutOut, why: Why) -> LetInResult:
     """Remove what shut the mirror out of the topics of a pair, and record it; what keeps others out as well stays.

@@ -279,29 +279,13 @@ class Stillness:
             reported.append(f"{len(without)} commit without members (assign()): {names}")
         return f"{watched}: {', '.join(reported)}"
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {
-            "cluster": self.cluster,
-            "groups": self.groups,
-            "watched_s": round(self.watched_s, 3),
-            "moving": sorted(self.moving),
-            "with_members": sorted(self.with_members),
-        }
-
 
 def watch_stillness(
-    source: ClusterAdmin,
-    watch: Watch,
-    groups: Collection[str],
-    share_groups: Collection[str] = (),
-    *,
-    topics: Collection[str] | None = None,
+    source: ClusterAdmin, watch: Watch, groups: Collection[str], share_groups: Collection[str] = ()
 ) -> Stillness:
     """Wait until no commit of the groups has moved for `quiet_s`, and none has members; at most `limit_s`.
 
-    `topics`: only commits of these count, None: all. Raises `ClusterUnavailableError` where the cluster does not
-    answer: then nobody knows.
+    Raises `ClusterUnavailableError` where the cluster does not answer: then nobody knows.
     """
     found = TargetGroups.read(source, groups, share_groups)
     watched_s = 0.0
@@ -312,7 +296,7 @@ def watch_stillness(
 
     for watched_s in watch.readings():
         last, found = found, TargetGroups.read(source, groups, share_groups)
-        if moved := _moved(last, found, topics):
+        if moved := _moved(last, found):
             moved_at |= dict.fromkeys(moved, watched_s)
             watch.say(f"commits of {some_of(sorted(moved), 'group', at_most=5)} move at {source.alias}")
         if watched_s >= watch.quiet_s and not moving() and not _with_members(found):
@@ -326,12 +310,11 @@ def watch_stillness(
     )
 
 
-def _moved(last: TargetGroups, found: TargetGroups, topics: Collection[str] | None = None) -> frozenset[str]:
+def _moved(last: TargetGroups, found: TargetGroups) -> frozenset[str]:
     """Groups of which a commit was made, changed or removed between two readings."""
     return frozenset(
         group
         for group, topic, partition in last.committed.keys() | found.committed.keys()
-        if topics is None or topic in topics
         if last.committed.get((group, topic, partition)) != found.committed.get((group, topic, partition))
     )
 

@@ -1,6 +1,7 @@
 """`apply`, `undo` and `verify`: a plan carried out, undone, and read back."""
 
 import sys
+from dataclasses import asdict
 
 import click
 
@@ -95,7 +96,7 @@ def _require_typed(name: str, outcome: str, *, without: str) -> None:
 def verify(context: click.Context, name: str, form: Form) -> None:
     """Read back what ID has made: an operation of `apply`, or a plan that was exported and carried out by hand."""
     checks = verify_changeover(command_context(context), name)
-    form.put_rows((one.row() for one in checks), "check string, subject string, status string, words string")
+    form.put_rows(map(asdict, checks), "check string, subject string, status string, words string")
     wrong = sum(one.status is CheckStatus.NOT_OK for one in checks)
     unknown = sum(one.status is CheckStatus.UNKNOWN for one in checks)
     if wrong or unknown:
