@@ -177,12 +177,17 @@ def driver_operations() -> ClaimedOperations:
     return ClaimedOperations(operator=getpass.getuser())
 
 
-def require_stopped(flow: FlowConfig, state: DeltaLedgerState) -> None:
-    """Raise `PreconditionError` while a driver of the flow may be at work."""
+def require_stopped(flow: FlowConfig, state: DeltaLedgerState) -> int | None:
+    """The epoch of the flow's last driver, which has ended; None: none ever claimed it.
+
+    Raises `PreconditionError` while a driver of the flow may be at work.
+    """
+    last = state.last_claim(writer_of(flow.name))
     require_free(
         flow,
-        state.last_claim(writer_of(flow.name)),
+        last,
         LocalProcesses(),
         now_ms=SystemClock().now_ms(),
         way_out=f"Stop it first: mirror-ledger stop {flow.name}",
     )
+    return None if last is None else last.epoch

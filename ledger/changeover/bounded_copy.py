@@ -13,7 +13,6 @@ from ledger.clock import SystemClock
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.facts.roles import writer_of
 from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, SyncKind
 from ledger.kafka.cluster import PartitionEnds, live_cluster
 from ledger.kafka.topics import parts
@@ -74,9 +73,9 @@ def bounded_copy(
     may write for it, `ShutOutError` where that one was faster.
     """
     state = context.state
-    require_stopped(flow, state)
+    after = require_stopped(flow, state)
     source, target = context.cluster(flow.source), context.cluster(flow.target)
-    last, known = state.last_claim(writer_of(flow.name)), state.positions(flow.name)
+    known = state.positions(flow.name)
     row = claim_row(
         flow,
         source=live_cluster(source),
@@ -85,7 +84,6 @@ def bounded_copy(
         host=str(context.processes.own()),
         is_renewed=lambda _producer: is_renewed(known),
     )
-    after = None if last is None else last.epoch
     claimed = claimed_behind(flow, context.fact_log, state, row, after=after)
     with claimed.session as session:
         try:

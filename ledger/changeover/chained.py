@@ -13,7 +13,7 @@ from ledger.adopt.adopting import start_of, syncs_of_pieces
 from ledger.adopt.pairing import Run
 from ledger.changeover.deficits import copies_of
 from ledger.changeover.directions import change_direction, way_home
-from ledger.changeover.pairs import Pair, require_opposites
+from ledger.changeover.pairs import Pair, enabled_between, require_opposites
 from ledger.changeover.scope import SeenCluster
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
@@ -31,7 +31,7 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.facts.ways import Direction
-from ledger.kafka.cluster import ClusterAdmin
+from ledger.kafka.cluster import topic_ids
 from ledger.mirror.driver import claimed_beside_no_driver
 from ledger.words import counted
 
@@ -143,7 +143,7 @@ def adopt_chain(context: Context, flow_name: str, through: str) -> str:
     begun, selection = {at.pair for at in state.positions(flow_name)}, config.topic_selection(flow_name)
     chains = [
         one
-        for one in _chains(state, Direction(flow.source, flow.target), _ids(source), _ids(target))
+        for one in _chains(state, Direction(flow.source, flow.target), topic_ids(source), topic_ids(target))
         if one.through == through and one.pair not in begun
         if selection.selects(one.pair.source.topic)
         if flow.naming.target_name(one.pair.source.topic) == one.pair.target.topic
@@ -207,9 +207,7 @@ def require_no_chain(context: Context, pair: Direction, here: SeenCluster, there
     state = context.state
     if None in (here.live_id, there.live_id):
         return
-    for flow in context.config.enabled_flows:
-        if (flow.source, flow.target) != (pair.source, pair.target):
-            continue
+    for flow in enabled_between(context.config, pair):
         opposite = "FLOW" if flow.opposite is None else flow.opposite
         begun = (
             set[PartitionPair]() if flow.opposite is None else {at.pair for at in state.positions(opposite)}
@@ -244,10 +242,6 @@ def _chains(
             found = onward.get((at.pair.target, middle))
             if found is not None and source.get(at.source_topic) == at.source_topic_id:
                 yield _Chain(middle, (name, found[0]), at.pair, found[1])
-
-
-def _ids(admin: ClusterAdmin) -> dict[str, str]:
-    return {name: topic.topic_id for name, topic in admin.topics().items()}
 
 
 def _held(state: LedgerState, chain: _Chain) -> Iterator[list[OffsetSync]]:

@@ -27,7 +27,7 @@ from ledger.facts.drills import (
 from ledger.facts.groups import SHARE, NewCommit, has_members
 from ledger.facts.syncs import TopicPartition
 from ledger.facts.tables import Row
-from ledger.kafka.cluster import PartitionEnds
+from ledger.kafka.cluster import PartitionEnds, topic_ids
 from ledger.kafka.copying import ClusterLink
 from ledger.kafka.leaders import KafkaFencing
 from ledger.kafka.network import KafkaNetwork
@@ -263,7 +263,7 @@ def remove_remains(target: KafkaFencing) -> list[str]:
     listed = {one.group_id: one for one in target.groups() if may_be_of_drill(one.group_id)}
     if not listed:
         return []
-    read = target.group_commits(list(listed.values()), topic_ids=_topic_ids(target))
+    read = target.group_commits(list(listed.values()), topic_ids=topic_ids(target))
     metadata: dict[str, list[str | None]] = defaultdict(list)
     for one in read.read:
         if one.committed_offset is not None:
@@ -276,10 +276,6 @@ def remove_remains(target: KafkaFencing) -> list[str]:
     )
     _remove(target, left)
     return left
-
-
-def _topic_ids(target: KafkaFencing) -> dict[str, str]:
-    return {name: topic.topic_id for name, topic in target.topics().items()}
 
 
 def require_free(target: KafkaFencing, names: Sequence[str]) -> None:
@@ -315,7 +311,7 @@ def _commit(context: Context, target: KafkaFencing, done: Drill, answers: Sequen
     listed = [one for one in target.groups() if one.group_id in commits]
     found = {
         (one.group_id, one.topic, one.partition): one.committed_offset
-        for one in target.commits(listed, topic_ids=_topic_ids(target))
+        for one in target.commits(listed, topic_ids=topic_ids(target))
     }
     for row in answers:
         group, topic, partition = _place(row)

@@ -12,7 +12,7 @@ from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.holding import left_words
 from ledger.changeover.left_behind import groups_left
 from ledger.changeover.measures import AskedFence, asked_fence
-from ledger.changeover.pairs import Pair
+from ledger.changeover.pairs import Pair, enabled_between
 from ledger.changeover.plans import Choices, FenceChoice, PlannedTopic
 from ledger.changeover.recreating import lacking_rights, lost_with_topics
 from ledger.changeover.scope import RepeatCause, SeenCluster, SeenReturn
@@ -25,7 +25,7 @@ from ledger.facts.extras import ExtrasPolicy
 from ledger.facts.syncs import TopicPartition
 from ledger.facts.tables import OPERATIONS, in_order
 from ledger.facts.ways import Direction
-from ledger.kafka.cluster import ClusterAdmin
+from ledger.kafka.cluster import ClusterAdmin, topic_ids
 from ledger.mirror.starts import place_of
 from ledger.store.snapshots import DeltaSnapshot
 
@@ -175,8 +175,8 @@ def _new_topics(
             topic=at.target_topic,
             topic_id=at.target_topic_id,
         )
-        for flow in context.config.enabled_flows
-        if (flow.source, flow.target) == (pair.source, pair.target) and flow.opposite is not None
+        for flow in enabled_between(context.config, pair)
+        if flow.opposite is not None
         for at in context.state.positions(flow.name)
         if at.target_topic not in known and at.target_topic not in choices.left_out
         if choices.topics is None or at.target_topic in choices.topics
@@ -195,9 +195,7 @@ def see_protection(
     topics = set()
     recorded = {one.topic: one.topic_id for one in context.state.last_topic_states(pair.source)}
     at_source = recorded if here.live_id is None else here.topic_ids
-    for flow in context.config.enabled_flows:
-        if (flow.source, flow.target) != (pair.source, pair.target):
-            continue
+    for flow in enabled_between(context.config, pair):
         selection = context.config.topic_selection(flow.name)
         for name, topic_id in at_source.items():
             target = flow.naming.target_name(name)
@@ -224,10 +222,8 @@ def see_protection(
 def _require_not_lost(context: Context, pair: Direction, here: SeenCluster, there: SeenCluster) -> None:
     """Raise `UsageError` where the cluster is one that was lost, as it was: it has what was never copied."""
     require_no_chain(context, pair, here, there)
-    for flow in context.config.enabled_flows:
-        if (flow.source, flow.target) != (pair.source, pair.target) or flow.opposite is None:
-            continue
-        for at in context.state.positions(flow.opposite):
+    for flow in enabled_between(context.config, pair):
+        for at in () if flow.opposite is None else context.state.positions(flow.opposite):
             is_intact = there.topic_ids.get(at.source_topic) == at.source_topic_id
             if is_intact and here.topic_ids.get(at.target_topic) == at.target_topic_id:
                 raise UsageError(
@@ -261,8 +257,8 @@ def _bytes(source: ClusterAdmin, topics: Sequence[PlannedTopic], offsets: int | 
 def _topics(context: Context, at: DeltaSnapshot, pair: Direction, choices: Choices) -> set[PlannedTopic]:
     """Of flows that bring back what their opposites had copied: each topic that one had, as it was copied last."""
     found, recreations = set(), context.state.recreations()
-    for flow in context.config.enabled_flows:
-        if (flow.source, flow.target) != (pair.source, pair.target) or flow.opposite is None:
+    for flow in enabled_between(context.config, pair):
+        if flow.opposite is None:
             continue
         forward = context.config.flow(flow.opposite)
         for name, ids in _last_copied(context, at, forward).items():
@@ -328,8 +324,7 @@ def open_at_target(
 ) -> list[str]:
     """Names of topics of the cluster that is back which the plan's fence has to close, for reading too if by rules."""
     # What was fenced before it is deleted counts as fenced until something has its place.
-    live = {name: topic.topic_id for name, topic in context.cluster(cluster).topics().items()}
-    former = {**live, **context.state.recreations().begun(cluster)}
+    former = {**topic_ids(context.cluster(cluster)), **context.state.recreations().begun(cluster)}
     ids = [(one.topic, one.topic_id or former.get(one.topic, "")) for one in topics]
     for_reading = choices.fence is FenceChoice.CLOSED
     return context.state.fences().open_topics(cluster, ids, for_reading=for_reading)

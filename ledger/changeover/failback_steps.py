@@ -26,7 +26,7 @@ from ledger.facts.direction import WayBack
 from ledger.facts.requests import StopRequest
 from ledger.facts.roles import writer_of
 from ledger.facts.syncs import SyncCause, holding
-from ledger.kafka.cluster import live_cluster
+from ledger.kafka.cluster import live_cluster, topic_ids
 from ledger.mirror.assignment import StopCause
 from ledger.offsets.sheets import repeat_words
 from ledger.roles import is_at_work
@@ -177,9 +177,8 @@ def _wait_for_copies(step: StepContext, waits: Waits) -> None:
 
     def left() -> str | None:
         try:
-            there = {name: topic.topic_id for name, topic in step.target.topics().items()}
             ends = ends_of(step.source, names)
-            behind = offsets_behind(ends, step.plan.topics, step.state.positions, there)
+            behind = offsets_behind(ends, step.plan.topics, step.state.positions, topic_ids(step.target))
             to_come = sum(lacking or 0 for lacking in behind.values())
             copied = first.setdefault("to_come", to_come) - to_come
             words = _lacking(step, behind)

@@ -16,7 +16,7 @@ from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.hand_overs import RETENTION, HandedOver, Purpose, TopicHandOver
 from ledger.facts.syncs import TopicPartition
-from ledger.kafka.cluster import ClusterAdmin, require_recorded
+from ledger.kafka.cluster import ClusterAdmin, require_recorded, topic_ids
 from ledger.topics.following import SettingsChange
 from ledger.words import duration, some_of
 
@@ -219,7 +219,7 @@ def left_words(context: Context, cluster: str, topics: Collection[str]) -> Itera
         return
     starts = behind_the_maps(context, cluster, left)
     admin = context.cluster(cluster)
-    there = {name: one.topic_id for name, one in admin.topics().items()}
+    there = topic_ids(admin)
     same = {at: offset for at, offset in starts.items() if there.get(at.topic) == at.topic_id}
     for one in retention_left(admin, same, context.clock.now_ms()):
         if one.seconds is not None or one.by_size:

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.errors import UsageError
 from ledger.facts.direction import LATER, is_among
+from ledger.facts.ways import Direction
 
 Copies = Callable[[FlowConfig, str], bool]
 """Whether a flow copies to this topic of its target."""
@@ -71,6 +73,11 @@ class Pair:
                     f"no flow from {self.former} to {self.cluster} copies to topic {topic}; nothing was recorded"
                 )
         return [flow for flow in found if any(copies(flow, topic) for topic in self.topics)]
+
+
+def enabled_between(config: MirrorConfig, way: Direction) -> list[FlowConfig]:
+    """Flows from one cluster to another that are enabled."""
+    return [flow for flow in config.enabled_flows if (flow.source, flow.target) == (way.source, way.target)]
 
 
 def require_opposites(flows: Iterable[FlowConfig]) -> list[str]:

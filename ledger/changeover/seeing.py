@@ -15,6 +15,7 @@ from ledger.changeover.groups import outputs_kept_to
 from ledger.changeover.losses import ALL_OF_IT, NOTHING_READ, UnrecordedCopies, losses
 from ledger.changeover.measures import asked_fence
 from ledger.changeover.not_followed import not_followed
+from ledger.changeover.pairs import enabled_between
 from ledger.changeover.planning import Planned, planned
 from ledger.changeover.plans import (
     APPLY_KINDS,
@@ -98,9 +99,7 @@ def see(
     state, asked_at_ms = context.state, context.clock.now_ms()
     source, target = context.cluster(pair.source), context.cluster(pair.target)
     here, there = _cluster(source, state), _cluster(target, state)
-    flows = [
-        flow for flow in config.enabled_flows if (flow.source, flow.target) == (pair.source, pair.target)
-    ]
+    flows = enabled_between(config, pair)
     asked = Asked(
         pair,
         Choice((*ACCEPTABLE, NOT_COPIED), overwrite_newer=choices.overwrite_newer),
@@ -236,7 +235,7 @@ def known_maps(context: Context, pair: Direction) -> list[KnownMap]:
         if target not in (pair.source, pair.target):
             continue
         opposite = config.flows[flow].opposite if flow in config.flows else None
-        enabled = [one for one in config.enabled_flows if (one.source, one.target) == (source, target)]
+        enabled = enabled_between(config, Direction(source, target))
         topics = {
             (at.source_topic, at.source_topic_id, at.target_topic, at.target_topic_id)
             for at in state.positions(flow)

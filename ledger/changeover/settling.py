@@ -20,7 +20,6 @@ from ledger.context import Context, driver_operations, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, RefusedPartitionError
 from ledger.facts.identity import FlowProducer, LiveCluster
 from ledger.facts.operations import Settled, Why
-from ledger.facts.roles import writer_of
 from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
@@ -363,8 +362,7 @@ def settle_flow(
     does, and `PreconditionError` while a driver of the flow may be at work.
     """
     state, flow = context.state, context.config.enabled_flow(flow_name)
-    require_stopped(flow, state)
-    last = state.last_claim(writer_of(flow.name))
+    after = require_stopped(flow, state)
     with context.network(flow.source, flow.target) as network:
         ports = SettlePorts(
             target=context.cluster(flow.target),
@@ -381,6 +379,6 @@ def settle_flow(
             ports,
             context.why,
             host=str(context.processes.own()),
-            after=None if last is None else last.epoch,
+            after=after,
             progress=progress,
         )

@@ -188,8 +188,7 @@ class StepContext(PlanContext):
         there = self.target.topics().keys() - set(self.plan.choices.left_out)
         copied = [
             (flow.name, at.source_topic)
-            for flow in self.config.enabled_flows
-            if (flow.source, flow.target) == (self.plan.from_cluster, self.plan.to_cluster)
+            for flow in pairs.enabled_between(self.config, self.pair)
             for at in self.state.positions(flow.name)
             if at.target_topic in there and self.config.topic_selection(flow.name).selects(at.source_topic)
         ]

@@ -14,7 +14,6 @@ from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError
 from ledger.facts.identity import FlowProducer
-from ledger.facts.roles import writer_of
 from ledger.facts.syncs import MAPPED, OffsetSync, PartitionPair, SyncCause, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.kafka.topics import parts
@@ -89,12 +88,10 @@ def record_tails(
     Raises the same, and `PreconditionError` while a driver of the flow may be at work. Then nothing is recorded.
     """
     state = context.state
-    require_stopped(flow, state)
-    last = state.last_claim(writer_of(flow.name))
+    after = require_stopped(flow, state)
     source, target = context.cluster(flow.source), context.cluster(flow.target)
     host = str(context.processes.own())
     row = claim_row(flow, source=live_cluster(source), target=target, state=state, host=host, is_kept=True)
-    after = None if last is None else last.epoch
     claimed = claimed_behind(flow, context.fact_log, state, row, after=after)
     with claimed.session.held(flow.heartbeat_seconds):
         tails = read_tails(context, flow, pairs)

@@ -275,6 +275,11 @@ class ClusterAdmin(Cluster, Protocol):
         ...
 
 
+def topic_ids(cluster: ClusterAdmin) -> dict[str, str]:
+    """By name those of the topics that a cluster has now."""
+    return {name: topic.topic_id for name, topic in cluster.topics().items()}
+
+
 def live_cluster(admin: Cluster) -> LiveCluster:
     """The cluster that answers."""
     return LiveCluster(admin.cluster_id(), admin.metadata_offset())
