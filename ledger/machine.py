@@ -188,7 +188,7 @@ def _shown(masked: bytes) -> str:
 
 _PROC = Path("/proc")
 _STATE_AFTER_NAME, _START_TIME_AFTER_NAME = 0, 19
-_ENDED = frozenset("ZX")
+_ENDED = frozenset("ZX")  # a zombie or dead
 
 
 class LocalProcesses:
@@ -198,28 +198,39 @@ class LocalProcesses:
         host = socket.gethostname().replace(":", "-")
         # A container that sees the /proc of its node has another id there.
         pid = int(os.readlink(_PROC / "self"))
-        return ProcessMark(host, pid, _start_ticks(pid) or 0, _place())
+        return ProcessMark(host, pid, start_ticks(pid) or 0, _place())
 
     def is_alive(self, mark: ProcessMark) -> bool:
-        return _start_ticks(mark.pid) == mark.start_ticks
+        return start_ticks(mark.pid) == mark.start_ticks
 
 
 def _place() -> str:
     """This boot and this set of process ids: a host name and a pid mean nothing outside of them."""
-    boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     pids = os.readlink(_PROC / "self/ns/pid")
-    return hashlib.sha256(f"{boot} {pids}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{boot_id()} {pids}".encode()).hexdigest()[:12]
 
 
-def _start_ticks(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat, counted after the command name, which may hold spaces.
+def boot_id() -> str:
+    """Of this boot: start times of processes count from it."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
 
-    None for a process that does not exist, or has ended and only waits for its parent to notice.
-    """
-    try:
-        after_name = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    if after_name[_STATE_AFTER_NAME] in _ENDED:
+
+def start_ticks(pid: int) -> int | None:
+    """When a process was started; None: it does not exist, or has ended and only waits for its parent to notice."""
+    after_name = _stat(pid)
+    if not after_name or after_name[_STATE_AFTER_NAME] in _ENDED:
         return None
     return int(after_name[_START_TIME_AFTER_NAME])
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal, and may be continued."""
+    return _stat(pid)[:1] == ["T"]
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat behind the command name, which may hold spaces; none of a process that there is not."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []

@@ -177,24 +177,14 @@ def mirror(config: MirrorConfig, shown: Progress, leave_on_signals: Callable[[],
     """Mirror all that is there; `leave_on_signals` is called once signals need not end a flow any more."""
     with shown.step("create the ledger") as step:
         step.outcome = ", ".join(init_ledger(config))
-    return _caught_up(config, FLOW, "mirror east to west until caught up", shown, leave_on_signals)
-
-
-def _caught_up(
-    config: MirrorConfig,
-    flow: str,
-    title: str,
-    shown: Progress,
-    leave_on_signals: Callable[[], None],
-) -> RunSummary:
     with shown.step("start Spark"):
-        spark = local_session(tasks=config.flow(flow).tasks)
+        spark = local_session(tasks=config.flow(FLOW).tasks)
     stop = threading.Event()
     stop_on_signals(stop)
-    with shown.step(title) as step:
+    with shown.step("mirror east to west until caught up") as step:
         summary = run_flow(
             config,
-            flow,
+            FLOW,
             session=lambda: spark,
             until_caught_up=True,
             stop=stop,
@@ -205,7 +195,7 @@ def _caught_up(
     leave_on_signals()
     if stop.is_set():
         raise click.Abort
-    refuse_unfinished(flow, summary)
+    refuse_unfinished(FLOW, summary)
     return summary
 
 

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ledger.errors import MirrorLedgerError, SetupError
+from ledger.machine import boot_id, is_stopped, start_ticks
 
-PROC = Path("/proc")
-ENDED = "ZX"  # a zombie or dead
 PAUSE_POLL_S = 0.01
-BOOT_ID = PROC / "sys" / "kernel" / "random" / "boot_id"
 
 
 class StillRunningError(MirrorLedgerError):
@@ -31,14 +29,6 @@ class Process:
     """One process that runs, or ran."""
 
     pid: int
-    birth: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Stat:
-    """What /proc says of a pid."""
-
-    state: str
     birth: str
 
 
@@ -64,8 +54,8 @@ def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> 
 
 def birth_of(pid: int) -> str | None:
     """What distinguishes this process from another of the same pid; None when no such process runs."""
-    found = _stat(pid)
-    return None if found is None or found.state in ENDED else found.birth
+    ticks = start_ticks(pid)
+    return None if ticks is None else f"{boot_id()}:{ticks}"
 
 
 def is_running(process: Process) -> bool:
@@ -76,8 +66,7 @@ def is_running(process: Process) -> bool:
 
 def is_paused(process: Process) -> bool:
     """Whether this very process was stopped by SIGSTOP."""
-    found = _stat(process.pid)
-    return found is not None and found.birth == process.birth and found.state == "T"
+    return is_stopped(process.pid) and birth_of(process.pid) == process.birth
 
 
 def pause(process: Process, timeout_s: float) -> bool:
@@ -134,15 +123,6 @@ def _ended(handle: int, timeout_s: float) -> bool:
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(timeout_s * 1000))
-
-
-def _stat(pid: int) -> _Stat | None:
-    try:
-        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        boot = BOOT_ID.read_text().strip()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return _Stat(state=fields[0], birth=f"{boot}:{fields[19]}")
 
 
 def _reap(pid: int) -> None:

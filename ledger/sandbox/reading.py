@@ -54,11 +54,6 @@ def read_topics(servers: str, topics: Sequence[str], *, isolation: str = "read_c
     )
 
 
-def read_partition(servers: str, partition: Partition, start: int = OFFSET_BEGINNING) -> list[PlacedRecord]:
-    """The records of one partition from an offset to its end."""
-    return read_partitions(servers, {partition: start})[partition]
-
-
 def read_partitions(
     servers: str, starts: Mapping[Partition, int], *, isolation: str = "read_committed"
 ) -> Readings:

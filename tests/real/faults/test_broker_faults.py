@@ -12,7 +12,7 @@ from ledger.kafka.copying import Completion, answer_to
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.requests import FetchItem
 from ledger.sandbox import SandboxCluster
-from ledger.sandbox.reading import PlacedRecord, read_partition
+from ledger.sandbox.reading import PlacedRecord, read_topics
 from tests.support.copies import Pair
 from tests.support.trio import QUICK, Trio, assert_others_go_on_while_one_hangs
 from tests.support.waiting import eventually, leading_node
@@ -152,7 +152,8 @@ def truncated(trio: Trio) -> Iterator[tuple[Pair, Pair, list[PlacedRecord]]]:
             for pair in (of_source, of_target):
                 pair.produce(50, start=100)
                 assert pair.run()[0].position.source_offset == 150
-            before.extend(read_partition(trio.servers, (of_source.topics["source"], 0)))
+            topic = of_source.topics["source"]
+            before.extend(read_topics(trio.servers, [topic])[topic, 0])
 
         trio.lose_the_end([of_source.topics["source"], of_target.topics["target"]], 1, 2, write)
         yield of_source, of_target, before
@@ -165,7 +166,8 @@ def test_an_unclean_election_reuses_offsets_and_stops_the_partition(
     of_source, of_target, before = truncated
     assert (of_source.ends("source"), of_target.ends("target")) == ({0: 100}, {0: 100}), "the logs went back"
     of_source.produce(50, start=500)
-    after = read_partition(trio.servers, (of_source.topics["source"], 0))
+    topic = of_source.topics["source"]
+    after = read_topics(trio.servers, [topic])[topic, 0]
     assert after[:100] == before[:100]
     assert [placed.offset for placed in after[100:]] == list(range(100, 150)), "offsets are used again"
     assert all(new != old for new, old in zip(after[100:], before[100:], strict=True))
