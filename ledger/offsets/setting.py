@@ -591,13 +591,12 @@ _FIRST = (TranslationStatus.BEFORE_FIRST, TranslationStatus.LOST)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the operator allows, and what has to be accepted about an answer (`oddities`).
+    """What the operator allows; what has to be accepted about an answer say its `oddities`.
 
     `synced`: what drivers have committed for groups at the target, which tells of nobody who has read there.
     """
 
     choice: Choice
-    oddities: Callable[[Answer], Collection[str]]
     synced: Mapping[Place, Collection[int]] = field(default_factory=dict)
 
     def judged(self, answers: Iterable[Answer], target: TargetGroups) -> list[Setting]:
@@ -612,7 +611,7 @@ class Rules:
         for answer in answers:
             former = target.committed.get(place_of(answer))
             is_synced = former in self.synced.get(place_of(answer), ())
-            lacking = set(self.oddities(answer)) - set(self.choice.accepted)
+            lacking = oddities(answer) - set(self.choice.accepted)
             if lacking == _EXPIRED and former == answer["target_offset"] and not is_synced:
                 lacking = set()  # it stands there: somebody has accepted it
             one = _planned(Setting(answer, former, Outcome.TO_BE_SET), target, self.choice, lacking, several)

@@ -47,7 +47,6 @@ from ledger.offsets.setting import (
     may_repeat_more,
     not_below_log_start,
     nothing_taken_over,
-    oddities,
     reading_on,
     repeated_of,
     result_row,
@@ -563,7 +562,7 @@ def computed_sheet(
 
 
 def _rules(at: DeltaSnapshot, asked: Asked) -> Rules:
-    return Rules(asked.choice, oddities, _synced(at, asked.way.target))
+    return Rules(asked.choice, _synced(at, asked.way.target))
 
 
 def _synced(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:

@@ -62,7 +62,7 @@ class Watched:
         found = compute_sheet(
             self.cluster,
             [answer],
-            Rules(Choice(), lambda _: ()),
+            Rules(Choice()),
             from_cluster="east",
             cut="v2.cut",
             unread_groups={},

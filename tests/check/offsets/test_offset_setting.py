@@ -25,7 +25,6 @@ from ledger.offsets.setting import (
     TargetGroups,
     intentions,
     not_below_log_start,
-    oddities,
     result_row,
     set_and_record,
 )
@@ -53,7 +52,7 @@ ANSWER: Answer = {
     "metadata": "a note",
 }
 AT = ("billing", "east.orders", 0)
-RULES = Rules(Choice(), oddities)
+RULES = Rules(Choice())
 
 
 @dataclass
@@ -70,7 +69,7 @@ class Target:
     def plan(self, *answers: Answer, choice: Choice | None = None) -> list[Setting]:
         shared = {row["group_id"] for row in answers if row.get("group_type") == "share"}
         groups = TargetGroups.read(self.cluster, {row["group_id"] for row in answers} - shared, shared)
-        return Rules(choice or Choice(), oddities).judged(answers, groups)
+        return Rules(choice or Choice()).judged(answers, groups)
 
     def set(self, *answers: Answer, choice: Choice | None = None, basis: Basis = BASIS) -> list[Setting]:
         log = operators(self.ledger, self.cluster.clock)
@@ -80,7 +79,7 @@ class Target:
             log,
             basis,
             WHY,
-            Rules(choice or Choice(), oddities),
+            Rules(choice or Choice()),
         )
         return done
 
@@ -177,7 +176,7 @@ def test_a_commit_beyond_the_answer_that_a_driver_has_synced_is_replaced(target:
     groups = TargetGroups.read(target.cluster, {"billing"})
 
     def plan(synced: dict[tuple[str, str, int], set[int]]) -> list[Outcome]:
-        return outcomes(Rules(Choice(), oddities, synced).judged([target.answer()], groups))
+        return outcomes(Rules(Choice(), synced).judged([target.answer()], groups))
 
     assert plan({AT: {8}}) == [Outcome.TO_BE_SET]
     assert plan({AT: {9}}) == [Outcome.NEWER]
@@ -189,8 +188,8 @@ def test_a_commit_at_the_answer_that_a_driver_has_synced_is_set_so_that_the_move
 ) -> None:
     target.cluster.committed[AT] = 7
     groups = TargetGroups.read(target.cluster, {"billing"})
-    [followed] = Rules(Choice(), oddities, {AT: {7}}).judged([target.answer()], groups)
-    [by_itself] = Rules(Choice(), oddities, {}).judged([target.answer()], groups)
+    [followed] = Rules(Choice(), {AT: {7}}).judged([target.answer()], groups)
+    [by_itself] = Rules(Choice(), {}).judged([target.answer()], groups)
     assert (followed.outcome, by_itself.outcome) == (Outcome.TO_BE_SET, Outcome.ALREADY_SET)
 
 
@@ -371,7 +370,7 @@ def test_a_place_below_the_log_start_of_now_is_expired_and_to_be_accepted(
     log.delete_before(8)
 
     def set_now(*accepted: str, settings: Sequence[Setting]) -> Setting:
-        rules = Rules(Choice(accepted), oddities)
+        rules = Rules(Choice(accepted))
         _, [done] = set_and_record(
             cluster, settings, operators(target.ledger, cluster.clock), BASIS, WHY, rules
         )

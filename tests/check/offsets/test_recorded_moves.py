@@ -20,7 +20,6 @@ from ledger.offsets.setting import (
     Rules,
     SourceCommits,
     TargetGroups,
-    oddities,
     reading_on,
     seen_at,
     set_and_record,
@@ -74,7 +73,7 @@ class Moved:
         asked: dict[str, Value] = {"from_cluster": "east", "to_cluster": "west", "flow": FLOW}
         rows = sql.run_query(query("group_translation"), asked, at).to_pylist()
         left = SourceCommits("east", source_commits(sql.cluster_commits(at, "east")))
-        rules = Rules(Choice(accepted=("no_commit",)), oddities)
+        rules = Rules(Choice(accepted=("no_commit",)))
         settings = rules.judged(rows, TargetGroups.read(self.cluster, {"billing"}))
         log = operators(self.ledger, self.cluster.clock)
         _, done = set_and_record(self.cluster, settings, log, Basis(FLOW, "v2.cut", left), Why(), rules)
@@ -87,7 +86,7 @@ class Moved:
         found = sql.run_query(
             query("group_translation"), {"from_cluster": here, "to_cluster": there}, at
         ).to_pylist()
-        rules = Rules(Choice(), oddities)
+        rules = Rules(Choice())
         sheet = compute_sheet(target, found, rules, from_cluster=here, cut="v2.cut", unread_groups={})
         left = SourceCommits(here, source_commits(sql.cluster_commits(at, here)))
         log = operators(self.ledger, self.clock_of_operators)
