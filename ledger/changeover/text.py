@@ -32,40 +32,57 @@ _FEW, _MANY = 3, 10
 """How many names stand in a line, and how many partitions below one another, where not all are asked for."""
 
 
-def plan_table(
-    plan: Plan,
-    blockers: Blockers,
-    forecast: Forecast,
-    applies: Sequence[Apply],
-    *,
-    width: int | None = None,
-    is_recorded: bool = True,
-    lacking: int = 0,
-) -> str:
+@dataclass(frozen=True, slots=True)
+class ShownPlan:
+    """A plan, and what is said of it: its forecast, what stands against it, and each time that it was carried out.
+
+    `is_recorded`: whether it can be carried out. `lacking`: how many people have to approve it first.
+    """
+
+    plan: Plan
+    forecast: Forecast
+    blockers: Blockers = ()
+    applies: Sequence[Apply] = ()
+    is_recorded: bool = True
+    lacking: int = 0
+
+    @property
+    def last(self) -> Apply | None:
+        """The last carrying out; None: there was none."""
+        return self.applies[-1] if self.applies else None
+
+    @property
+    def losses(self) -> Forecast:
+        """As the last carrying out has measured them, or forecast while none has."""
+        measured = {} if self.last is None else self.last.figures
+        return measured if "losses" in measured else self.forecast
+
+
+def plan_table(of: ShownPlan, *, width: int | None = None) -> str:
     """Lines for a terminal: first what it does, what it costs, what stands against it and what to type, then the rest.
 
     What is said in front of the steps is a line each, of `width` characters at most, but for figures, of which nothing
     is cut; `width` None: all of it, however long.
     """
     summary = _Summary(width)
-    for label, text in plan_facts(plan, forecast, applies).items():
+    for label, text in plan_facts(of).items():
         summary.say(label, text, is_folded=label in _FIGURES)
-    causes = _causes(blockers)
+    causes = _causes(of.blockers)
     for cause in causes:
         summary.say("blocked", cause.words)
-    for words in next_words(plan, blockers, applies, is_recorded=is_recorded, lacking=lacking):
+    for words in next_words(of):
         summary.say("next", words, is_folded=True)
     if summary.is_cut or any(cause.number > 1 for cause in causes):
         summary.say("", "all of it: --wide, or -o json")
-    lines = [plan_title(plan), *summary.lines]
-    for advice, codes in _advice(blockers).items():
+    lines = [plan_title(of.plan), *summary.lines]
+    for advice, codes in _advice(of.blockers).items():
         lines += [f"  to do     {', '.join(codes)}: {shown(advice)}"]
     lines.append("  steps")
-    for number, one in enumerate(checklist(plan, applies), start=1):
+    for number, one in enumerate(checklist(of.plan, of.last), start=1):
         lines.append(f"    {number:2}  {shown_lines(one.line)}")
-    lines += [f"  lost      {shown(line)}" for line in _lost_lines(plan, forecast, applies, width)]
+    lines += [f"  lost      {shown(line)}" for line in _lost_lines(of, width)]
     if width is None:
-        lines += [f"  blocked   {one.code}: {shown(one.words)}" for one in blockers]
+        lines += [f"  blocked   {one.code}: {shown(one.words)}" for one in of.blockers]
     return "\n".join([*lines, ""])
 
 
@@ -133,16 +150,13 @@ def _advice(blockers: Blockers) -> dict[str, list[str]]:
     return found
 
 
-def next_words(
-    plan: Plan, blockers: Blockers, applies: Sequence[Apply], *, is_recorded: bool, lacking: int = 0
-) -> Iterator[str]:
-    """What is typed next, complete; `lacking`: how many people have to approve the plan first."""
-    causes = _causes(blockers)
-    last = applies[-1] if applies else None
-    if not is_recorded:
+def next_words(of: ShownPlan) -> Iterator[str]:
+    """What is typed next, complete."""
+    causes, last, lacking = _causes(of.blockers), of.last, of.lacking
+    if not of.is_recorded:
         yield "a plan as of the past is not recorded: it cannot be carried out"
     elif last is not None and last.state is ApplyState.OPEN:
-        yield apply_command(plan.plan_id)
+        yield apply_command(of.plan.plan_id)
         yield f"or take it back: {undo_command(last.operation_id)}"
     elif last is not None and last.state is ApplyState.UNDOING:
         yield undo_command(last.operation_id)
@@ -153,24 +167,24 @@ def next_words(
     else:
         if lacking:
             yield f"{'one more person approves' if lacking == 1 else f'{lacking} more people approve'} it first"
-            yield approve_command(plan.plan_id)
-        yield apply_command(plan.plan_id)
+            yield approve_command(of.plan.plan_id)
+        yield apply_command(of.plan.plan_id)
 
 
-def plan_markdown(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:
+def plan_markdown(of: ShownPlan) -> str:
     """The same for a ticket."""
-    facts = list(plan_facts(plan, forecast, applies, names=len(plan.topics)).items())
-    steps = [one.cells for one in checklist(plan, applies)]
+    facts = list(plan_facts(of, names=len(of.plan.topics)).items())
+    steps, title = [one.cells for one in checklist(of.plan, of.last)], plan_title(of.plan)
     parts = [
-        f"# {plan_title(plan)[0].upper()}{plan_title(plan)[1:]}",
+        f"# {title[0].upper()}{title[1:]}",
         _markdown_table(("", ""), facts),
         "## Steps",
         _markdown_table(("step", "what is done", "hook", "state", "at", "receipt"), steps),
     ]
-    if lost := list(_lost(plan, _counted_losses(forecast, applies))):
+    if lost := list(_lost(of)):
         parts += ["## Lost", _markdown_table(("where", "what"), lost)]
-    if blockers:
-        rows = [(one.code, one.words, one.advice) for one in blockers]
+    if of.blockers:
+        rows = [(one.code, one.words, one.advice) for one in of.blockers]
         parts += ["## Blocked by", _markdown_table(("code", "what was seen", "what to do"), rows)]
     return "\n\n".join(parts) + "\n"
 
@@ -185,16 +199,16 @@ def _cell(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
 
 
-def plan_json(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:
+def plan_json(of: ShownPlan) -> str:
     """For programs: the plan, and of each time it was carried out the receipts."""
     return json_text(
         [
             {
-                "plan_id": plan.plan_id,
-                "plan": plan.content(),
-                "blockers": [asdict(one) for one in blockers],
-                "forecast": dict(forecast),
-                "applies": [apply_content(one) for one in applies],
+                "plan_id": of.plan.plan_id,
+                "plan": of.plan.content(),
+                "blockers": [asdict(one) for one in of.blockers],
+                "forecast": dict(of.forecast),
+                "applies": [apply_content(one) for one in of.applies],
             }
         ]
     )
@@ -241,25 +255,19 @@ def repeated_words(forecast: Forecast) -> str:
     return words
 
 
-def _counted_losses(forecast: Forecast, applies: Sequence[Apply]) -> Forecast:
-    """As the last carrying out has measured them, or forecast while none has."""
-    measured = applies[-1].figures if applies else {}
-    return measured if "losses" in measured else forecast
-
-
-def _lost_lines(plan: Plan, forecast: Forecast, applies: Sequence[Apply], width: int | None) -> Iterator[str]:
+def _lost_lines(of: ShownPlan, width: int | None) -> Iterator[str]:
     """Some of the partitions that lose something, or all; as it was measured, or forecast while it was not."""
-    found = [f"{where}: {what}" for where, what in _lost(plan, _counted_losses(forecast, applies))]
+    found = [f"{where}: {what}" for where, what in _lost(of)]
     shown_ones = found if width is None else found[:_MANY]
     yield from shown_ones
     if left := len(found) - len(shown_ones):
         yield f"and {counted(left, 'more partition')}: --wide, or -o json"
 
 
-def _lost(plan: Plan, figures: Forecast) -> Iterator[tuple[str, str]]:
+def _lost(of: ShownPlan) -> Iterator[tuple[str, str]]:
     """Where, and which offsets of the former source are known to be there and not at the target."""
-    for row in figures.get("losses", ()):
-        where = f"{row['source_topic']} partition {row['partition']} of {plan.from_cluster}"
+    for row in of.losses.get("losses", ()):
+        where = f"{row['source_topic']} partition {row['partition']} of {of.plan.from_cluster}"
         if row["records"] is None:
             yield where, "unknown"
         else:
@@ -272,14 +280,13 @@ def plan_title(plan: Plan) -> str:
     return f"plan {plan.plan_id}: {plan.kind} from {plan.from_cluster} to {plan.to_cluster}"
 
 
-def plan_facts(
-    plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: int = _FEW
-) -> dict[str, str]:
+def plan_facts(of: ShownPlan, *, names: int = _FEW) -> dict[str, str]:
     """What is said in front of the steps, by label, a line each; `names`: how many topics are named."""
+    plan, forecast = of.plan, of.forecast
     unproven = f", unproven: {plan.choices.unproven}" if plan.choices.unproven else ""
     returned = forecast.get("returned")
     figures = {
-        "lost": loss_words(_counted_losses(forecast, applies)),
+        "lost": loss_words(of.losses),
         "repeated": repeated_words(forecast),
     }
     found = {
@@ -297,8 +304,8 @@ def plan_facts(
         )
     if plan.choices.left_out:
         found["left out"] = _left_out(plan, forecast)
-    if applies:
-        found["applied"] = _applied(applies)
+    if of.applies:
+        found["applied"] = _applied(of.applies)
     return found
 
 
@@ -425,9 +432,8 @@ class CheckedStep:
 DONE, FAILED, BEGUN = "done", "FAILED", "begun"
 
 
-def checklist(plan: Plan, applies: Sequence[Apply]) -> Iterator[CheckedStep]:
-    """The steps of a plan in order, each with how far the last carrying out has come with it."""
-    last = applies[-1] if applies else None
+def checklist(plan: Plan, last: Apply | None) -> Iterator[CheckedStep]:
+    """The steps of a plan in order, each with how far the last carrying out has come with it (None: there was none)."""
     for step in plan.steps:
         one = CheckedStep(step=step, hook=plan.hooks.get(step, ""))
         if last is not None and step in last.failed:

@@ -20,7 +20,7 @@ from ledger.answers.maintenance import init_ledger
 from ledger.changeover.applying import apply_plan
 from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, StepName
 from ledger.changeover.seeing import make_plan, read_applies, record_plan
-from ledger.changeover.text import plan_table
+from ledger.changeover.text import ShownPlan, plan_table
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.printing import put, rendered, say, terminal_width
 from ledger.cli.processes.running import refuse_unfinished
@@ -264,7 +264,8 @@ def _planned(context: Context, kind: ChangeoverKind, way: Direction, choices: Ch
     """The id of a plan that is shown; raises `UnsafeError` where something stands against it."""
     made = make_plan(context, kind, way, choices, {})
     record_plan(context, made)
-    put("\n" + plan_table(made.plan, made.recorded_blockers, made.forecast, (), width=terminal_width()))
+    of = ShownPlan(made.plan, made.forecast, made.recorded_blockers)
+    put("\n" + plan_table(of, width=terminal_width()))
     if made.blockers:
         raise UnsafeError(
             f"plan {made.plan.plan_id} is blocked: {', '.join(made.plan.blockers)}; groups stay where they are"

@@ -20,6 +20,7 @@ from ledger.changeover.text import (
     DONE,
     FAILED,
     CheckedStep,
+    ShownPlan,
     causes_of,
     checklist,
     next_words,
@@ -162,32 +163,30 @@ def change_page(changes: Sequence[Change], key: str, *, now_ms: int) -> ChangePa
     if change.plan is None:
         why = () if change.why is None else (shown(change.why),)
         return ChangePage(_title(change), "cannot be shown", (), why, (), (), (), (), None, False, "")
-    plan, applies = change.plan, change.applies
-    last = applies[-1] if applies else None
-    words = list(
-        next_words(
-            plan, change.recorded.blockers, applies, is_recorded=True, lacking=change.approvals.lacking
-        )
+    plan, recorded = change.plan, change.recorded
+    of = ShownPlan(
+        plan, recorded.forecast, recorded.blockers, change.applies, lacking=change.approvals.lacking
     )
+    words, last = list(next_words(of)), of.last
     clock, is_running = (None, False) if last is None else _clock(plan, last, now_ms)
     return ChangePage(
         title=shown(plan_title(plan)),
         state=_line(change).state,
-        facts=tuple(_facts(change, plan)),
-        blockers=tuple(map(shown, causes_of(change.recorded.blockers))),
-        advice=tuple(_advice(change.recorded.blockers)),
+        facts=tuple(_facts(of)),
+        blockers=tuple(map(shown, causes_of(recorded.blockers))),
+        advice=tuple(_advice(recorded.blockers)),
         next=tuple(shown(one) for one in words if not _is_command(one)),
         commands=tuple(shown(one.removeprefix("or take it back: ")) for one in words if _is_command(one)),
-        steps=tuple(_step(one, last) for one in checklist(plan, applies)),
+        steps=tuple(_step(one, last) for one in checklist(plan, last)),
         clock=clock,
         is_running=is_running,
         who=_who(change, last),
     )
 
 
-def _facts(change: Change, plan: Plan) -> Iterator[tuple[str, str]]:
+def _facts(of: ShownPlan) -> Iterator[tuple[str, str]]:
     try:
-        found = plan_facts(plan, change.recorded.forecast, change.applies)
+        found = plan_facts(of)
     except (KeyError, TypeError, ValueError):
         found = {"forecast": "made by another version of this program, which recorded other figures"}
     return ((label, shown(text)) for label, text in found.items())

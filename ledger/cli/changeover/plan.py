@@ -9,8 +9,15 @@ import click
 from ledger.changeover import seeing
 from ledger.changeover.approving import approve_plan
 from ledger.changeover.exporting import export_plan
-from ledger.changeover.plans import Apply, ChangeoverKind, Choices, Plan, StepName
-from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
+from ledger.changeover.plans import ChangeoverKind, Choices, StepName
+from ledger.changeover.text import (
+    ShownPlan,
+    next_words,
+    plan_json,
+    plan_markdown,
+    plan_table,
+    rendered_rows,
+)
 from ledger.cli.accepting import LOST_WITH_TOPIC, OF_PLANS, SOURCE_ANSWERS, STATUSES_OF_PLANS, accept_option
 from ledger.cli.changeover.choosing import chosen, fence_option, scope_options
 from ledger.cli.configured import command_context
@@ -31,7 +38,6 @@ from ledger.cli.printing import Form, put, require_tables, say, say_cut, termina
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import SecretReference
 from ledger.errors import UnsafeError, UsageError
-from ledger.facts.changeovers import RecordedBlocker
 from ledger.facts.operations import Why
 from ledger.facts.ways import Direction
 from ledger.machine import words_of
@@ -44,26 +50,11 @@ _plan_output = output_option(*_FORMS)
 _plan_wide = click.option("--wide", is_flag=True, help="Everything, a line for each, however long.")
 
 
-def _put_plan(
-    one: Plan,
-    blockers: Sequence[RecordedBlocker],
-    forecast: Mapping[str, Any],
-    applies: Sequence[Apply],
-    output: str,
-    *,
-    wide: bool,
-    is_recorded: bool = True,
-    lacking: int = 0,
-) -> None:
+def _put_plan(of: ShownPlan, output: str, *, wide: bool) -> None:
     if output == "table":
-        width = None if wide else terminal_width()
-        put(
-            plan_table(
-                one, blockers, forecast, applies, width=width, is_recorded=is_recorded, lacking=lacking
-            )
-        )
+        put(plan_table(of, width=None if wide else terminal_width()))
     else:
-        put(_FORMS[output](one, blockers, forecast, applies))
+        put(_FORMS[output](of))
 
 
 @click.group()
@@ -215,9 +206,10 @@ def show(context: click.Context, plan_id: str, output: str, wide: bool) -> None:
     """A recorded plan: its steps, what stood against it, its forecast, and the receipts of its steps."""
     require_tables(output, wide=wide)
     found = seeing.read_plan(command_context(context), plan_id)
-    applies = found.applies.of_plan(plan_id)
-    recorded, lacking = found.recorded, found.approvals.lacking
-    _put_plan(found.plan, recorded.blockers, recorded.forecast, applies, output, wide=wide, lacking=lacking)
+    recorded, applies = found.recorded, found.applies.of_plan(plan_id)
+    lacking = found.approvals.lacking
+    of = ShownPlan(found.plan, recorded.forecast, recorded.blockers, applies, lacking=lacking)
+    _put_plan(of, output, wide=wide)
     for words in found.approvals.void:
         say(words)
 
@@ -300,25 +292,15 @@ def _put_made(
     is_recorded = as_of is None
     asks = command.config.approvals.plan > 1 and is_recorded
     lacking = seeing.read_plan(command, made.plan.plan_id).approvals.lacking if asks else 0
-    _put_plan(
-        made.plan,
-        made.recorded_blockers,
-        made.forecast,
-        (),
-        output,
-        wide=wide,
-        is_recorded=is_recorded,
-        lacking=lacking,
-    )
+    of = ShownPlan(made.plan, made.forecast, made.recorded_blockers, is_recorded=is_recorded, lacking=lacking)
+    _put_plan(of, output, wide=wide)
     say_cut(lambda: made.seen.cut, output)
     if made.blockers:
         raise UnsafeError(
             f"plan {made.plan.plan_id} is blocked: {', '.join(made.plan.blockers)}; nothing was changed"
         )
     if output != "table":
-        for words in next_words(
-            made.plan, made.recorded_blockers, (), is_recorded=is_recorded, lacking=lacking
-        ):
+        for words in next_words(of):
             say(words)
 
 

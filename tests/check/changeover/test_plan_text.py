@@ -24,7 +24,7 @@ from ledger.changeover.plans import (
     recorded_plan,
     steps_of,
 )
-from ledger.changeover.text import plan_json, plan_markdown, plan_table
+from ledger.changeover.text import ShownPlan, plan_json, plan_markdown, plan_table
 from ledger.config.values import Objective
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.changeovers import PlanRecorded, RecordedBlocker
@@ -226,9 +226,9 @@ def cells(line: str) -> list[str]:
 def shown(
     of: Plan, records: int | None, *applies: Apply, blockers: tuple[RecordedBlocker, ...] = ()
 ) -> tuple[str, Markdown, dict[str, Any]]:
-    asked = (of, blockers, forecast(records), applies)
-    [told] = json.loads(plan_json(*asked))
-    return plan_table(*asked), Markdown.of(plan_markdown(*asked)), told
+    asked = ShownPlan(of, forecast(records), blockers, applies)
+    [told] = json.loads(plan_json(asked))
+    return plan_table(asked), Markdown.of(plan_markdown(asked)), told
 
 
 def test_a_plan_says_the_same_in_each_form() -> None:
@@ -269,7 +269,7 @@ SCREEN_LINES, SCREEN_COLUMNS = 24, 80
 
 
 def first_screen(of: Plan, blockers: Sequence[RecordedBlocker], *applies: Apply) -> list[str]:
-    text = plan_table(of, blockers, forecast(12), applies, width=SCREEN_COLUMNS)
+    text = plan_table(ShownPlan(of, forecast(12), blockers, applies), width=SCREEN_COLUMNS)
     lines = text.splitlines()
     ends = max(number for number, line in enumerate(lines, start=1) if line.startswith("  next"))
     assert sum(-(-len(line) // SCREEN_COLUMNS) for line in lines[:ends]) <= SCREEN_LINES, (
@@ -308,9 +308,10 @@ def test_one_reason_of_ten_groups_on_sixty_topics_is_one_line() -> None:
     ]
     assert sum(line.startswith("  to do") for line in screen) == 3, "what is to be done about a code, once"
     assert "            all of it: --wide, or -o json" in screen
-    wide = plan_table(planned.plan, planned.recorded_blockers, planned.forecast, ()).splitlines()
+    of = ShownPlan(planned.plan, planned.forecast, planned.recorded_blockers)
+    wide = plan_table(of).splitlines()
     assert sum("no_commit is not accepted" in line for line in wide) == 600 + 1
-    assert len(json.loads(plan_json(planned.plan, planned.recorded_blockers, {}, ()))[0]["blockers"]) == 621
+    assert len(json.loads(plan_json(of))[0]["blockers"]) == 621
 
 
 def test_a_plan_of_every_blocker_says_all_on_the_first_screen() -> None:
@@ -348,7 +349,7 @@ def test_what_is_typed_next_is_complete(changed: dict[str, Any], words: str) -> 
 
 
 def test_of_figures_nothing_is_cut() -> None:
-    told = plan_table(_PLAN, (), forecast(12), (), width=30)
+    told = plan_table(ShownPlan(_PLAN, forecast(12)), width=30)
     flat = " ".join(told.split("  steps")[0].split())
     assert "lost 12 records not copied, the oldest for at most 3 s" in flat
     assert "..." not in flat.split("lost ")[1].split("fence ")[0]
@@ -365,7 +366,7 @@ def test_what_has_not_followed_is_said_and_of_the_past_that_it_is_unknown() -> N
         ({"not_followed": None}, "unknown of the past: topics, settings and permissions are compared"),
         ({}, None),
     ):
-        text = plan_table(_PLAN, (), {**forecast(12), **known}, (), width=None)
+        text = plan_table(ShownPlan(_PLAN, {**forecast(12), **known}))
         assert ("  followed  " in text) == (line is not None)
         assert line is None or f"  followed  {line}" in text
 
@@ -378,22 +379,21 @@ def test_what_has_not_followed_is_said_and_of_the_past_that_it_is_unknown() -> N
     ],
 )
 def test_what_shares_transactions_is_said(shared: Any, words: str) -> None:
-    assert f"  shares    {words}" in plan_table(
-        _PLAN, (), {**forecast(12), "shared_transactions": shared}, (), width=None
-    )
+    of = ShownPlan(_PLAN, {**forecast(12), "shared_transactions": shared})
+    assert f"  shares    {words}" in plan_table(of)
 
 
 def test_static_members_are_named_with_the_command_that_removes_them() -> None:
     known = {"static_members": {"bil ling": ["pod-1", "pod-2"], "mail": ["m"]}}
-    text = plan_table(_PLAN, (), {**forecast(12), **known}, (), width=None)
+    text = plan_table(ShownPlan(_PLAN, {**forecast(12), **known}))
     assert "  static    static members of bil ling pod-1, pod-2, of mail m: they count until their" in text
     assert "mirror-ledger remove-members east --group 'bil ling' --reason WHY" in text
-    unknown = plan_table(_PLAN, (), {**forecast(12), "static_members": None}, (), width=None)
+    unknown = plan_table(ShownPlan(_PLAN, {**forecast(12), "static_members": None}))
     assert "  static    unknown which groups have static members: east could not be asked" in unknown
 
 
 def test_a_plan_as_of_the_past_has_no_command() -> None:
-    told = plan_table(_PLAN, (), forecast(12), (), is_recorded=False)
+    told = plan_table(ShownPlan(_PLAN, forecast(12), is_recorded=False))
     assert "mirror-ledger" not in told
     assert "  next      a plan as of the past is not recorded: it cannot be carried out\n" in told
 
@@ -405,7 +405,7 @@ def test_no_name_in_a_plan_is_obeyed() -> None:
         _PLAN, choices=replace(_PLAN.choices, unproven=hostile), topics=(replace(ORDERS, topic=hostile),)
     )
     for width in (None, SCREEN_COLUMNS):
-        told = plan_table(of, blocked, forecast(12), (), width=width)
+        told = plan_table(ShownPlan(of, forecast(12), blocked), width=width)
         assert all(line.isprintable() for line in told.splitlines())
         assert "x[/y]\\x1b]0;owned\\x07\\nforged" in told
         assert not any(line.startswith("forged") for line in told.splitlines())

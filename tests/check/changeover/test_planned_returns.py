@@ -8,7 +8,7 @@ import pytest
 from ledger.changeover.extras import Extras
 from ledger.changeover.plans import BlockerCode, ChangeoverKind, FenceChoice, PlannedTopic, StepName
 from ledger.changeover.scope import RepeatCause, SeenReturn
-from ledger.changeover.text import plan_table
+from ledger.changeover.text import ShownPlan, plan_table
 from ledger.config.values import Objective, TargetMode
 from ledger.errors import UsageError
 from ledger.facts.syncs import PartitionPair, TopicPartition
@@ -39,7 +39,7 @@ def test_the_way_home_begins_before_anybody_is_stopped() -> None:
     )
     assert StepName.REVERSE in found.plan.steps
     assert StepName.SETTLE not in found.plan.steps
-    text = plan_table(found.plan, (), found.forecast, ())
+    text = plan_table(ShownPlan(found.plan, found.forecast))
     assert "7 offsets of east, and what is written there meanwhile" in text
     assert "0 offsets at west were never copied" in text
 
@@ -96,13 +96,13 @@ def test_what_stands_against_the_way_home(
 def test_what_is_decided_stands_against_nothing_and_is_said() -> None:
     found = made(seen(extras=(EXTRAS,)), HOME, extras=("keep",))
     assert found.blockers == ()
-    assert "5 offsets at west were never copied: keep" in plan_table(found.plan, (), found.forecast, ())
+    assert "5 offsets at west were never copied: keep" in plan_table(ShownPlan(found.plan, found.forecast))
 
 
 def test_topics_that_are_deleted_are_said_by_name() -> None:
     found = made(seen(extras=(EXTRAS,), recreated=frozenset({"orders"})), HOME, extras=("recreate",))
     assert found.blockers == ()
-    text = plan_table(found.plan, (), found.forecast, ())
+    text = plan_table(ShownPlan(found.plan, found.forecast))
     assert "orders of west, and created again: until all has come back east alone has it" in text
 
 
@@ -110,7 +110,7 @@ def test_what_groups_read_again_is_said_by_cause_and_held_against_what_is_allowe
     again = seen(extras=(EXTRAS,), repeats={"billing": {RepeatCause.READ_BEFORE: 3}})
     found = made(again, HOME, extras=("replicate",))
     assert found.blockers == ()
-    assert "'billing' 3 (extras that it had read before)" in plan_table(found.plan, (), found.forecast, ())
+    assert "'billing' 3 (extras that it had read before)" in plan_table(ShownPlan(found.plan, found.forecast))
     few = replace(again, objectives={Objective.MAX_REPEATS_PER_GROUP: 2})
     [blocker] = made(few, HOME, extras=("replicate",)).blockers
     assert (blocker.code, "group 'billing'" in blocker.words) == (BlockerCode.OBJECTIVE, True)
@@ -132,7 +132,7 @@ def test_where_nothing_was_promoted_it_is_a_switchover() -> None:
     prefixed = replace(SEEN, flows=[flow(config={"target_mode": TargetMode.SHARED})])
     home, switch = made(prefixed, HOME), made(prefixed, ChangeoverKind.SWITCHOVER)
     assert home.plan.steps == switch.plan.steps
-    said = [plan_table(one.plan, (), one.forecast, ()) for one in (home, switch)]
+    said = [plan_table(ShownPlan(one.plan, one.forecast)) for one in (home, switch)]
     assert ["the flows of both directions continue" in one for one in said] == [True, False]
     for choices in ({"extras": ("keep",)}, {"stays": True}):
         with pytest.raises(UsageError, match="both directions continue"):
@@ -145,7 +145,7 @@ def test_a_cluster_that_protects_another_one_moves_nobody() -> None:
         replace(SEEN, returned=SeenReturn(topics=(new,), is_open=True, behind=7, bytes=2_000_000)), PROTECT
     )
     assert [str(step) for step in found.plan.steps] == ["check", "accept_cluster", "catch_up"]
-    assert "7 offsets of east, about 2.0 MB" in plan_table(found.plan, (), found.forecast, ())
+    assert "7 offsets of east, about 2.0 MB" in plan_table(ShownPlan(found.plan, found.forecast))
     dead = replace(
         SEEN, source=replace(DEAD, alias="east"), returned=SeenReturn(topics=(ORDERS,), is_open=True)
     )
