@@ -323,20 +323,6 @@ def of_topics(pairs: Sequence[PartitionPair], topics: Sequence[str]) -> list[Par
     return [pair for pair in pairs if not topics or pair.source.topic in topics]
 
 
-def preview(
-    flow: FlowConfig,
-    pairs: Sequence[PartitionPair],
-    ports: BothSides,
-    consent: Consent,
-    *,
-    wait: Callable[[float], None],
-) -> list[PartitionAdoption]:
-    """Compare and judge; nothing is claimed and nothing recorded."""
-    comparison = _Comparison(flow, ports, consent, wait)
-    comparison.require_unknown(pairs)
-    return [adoption for topic in _by_topic(pairs) for adoption, _ in comparison.of_topic(topic)]
-
-
 def adopt(
     flow: FlowConfig,
     pairs: Sequence[PartitionPair],
@@ -589,7 +575,9 @@ def adopt_flow(
         existing = flow_topics(config, flow, source, target, state, driver_operations()).existing()
         pairs = of_topics(existing, topics)
         if dry_run:
-            return preview(flow, pairs, ports, consent, wait=time.sleep)
+            comparison = _Comparison(flow, ports, consent, time.sleep)
+            comparison.require_unknown(pairs)
+            return [adoption for topic in _by_topic(pairs) for adoption, _ in comparison.of_topic(topic)]
         return adopt(
             flow,
             pairs,

@@ -17,7 +17,6 @@ from ledger.context import Context, driver_operations, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, RefusedPartitionError, UsageError
 from ledger.facts.findings import Finding, FindingName, Findings
 from ledger.facts.operations import KeysResynced
-from ledger.facts.state import FactLog
 from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, Position, SyncCause, TopicPartition
 from ledger.kafka.batches import Record, encode, patch_for_target
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
@@ -258,17 +257,11 @@ def preview(flow: FlowConfig, pairs: Sequence[PartitionPair], ports: BothSides) 
     return [comparison.of(pair) for pair in pairs]
 
 
-def resync(
-    flow: FlowConfig,
-    pairs: Sequence[PartitionPair],
-    ports: BothSides,
-    *,
-    operations: ClaimedOperations,
-    fact_log: FactLog,
-    host: str,
+def _resynced(
+    claimed: ClaimedFlow, pairs: Sequence[PartitionPair], ports: BothSides, operations: ClaimedOperations
 ) -> list[PartitionKeys]:
     """Compare, write tombstones, record. Each partition is recorded before the next one is compared."""
-    claimed = claimed_beside_no_driver(flow, ports.source, ports.target, ports.state, fact_log, host=host)
+    flow = claimed.flow
     operations.begin(claimed.session)
     with claimed.session.shown_alive(flow.heartbeat_seconds):
         # Read after the claim: another driver may have copied until then.
@@ -431,11 +424,6 @@ def resync_keys(
         require_compacted(source, topic)
         if dry_run:
             return preview(flow, pairs, ports)
-        return resync(
-            flow,
-            pairs,
-            ports,
-            operations=operations,
-            fact_log=context.fact_log,
-            host=str(context.processes.own()),
-        )
+        host = str(context.processes.own())
+        claimed = claimed_beside_no_driver(flow, source, target, state, context.fact_log, host=host)
+        return _resynced(claimed, pairs, ports, operations)
