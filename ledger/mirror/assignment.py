@@ -218,8 +218,9 @@ class CopyLimits:
 
     `gaps`: a task that has so many of them to record ends before its round does. `search_ms`: for how long it keeps
     after its round to find out what can be proved of a tail. `merged_bytes`: the most that small batches which wait
-    together are merged to, 0: they are not. `slow_ms`: by how much longer than the quickest an acknowledgement takes
-    that others are not to wait for.
+    together are merged to, 0: they are not. `gather_ms`: how soon after a fetch that brought fewer than `gather_bytes`
+    the next one is sent, so that records which follow each other closely share requests. `slow_ms`: by how much longer
+    than the quickest an acknowledgement takes that others are not to wait for.
     """
 
     partition_fetch_bytes: int = 4 * 1024 * 1024
@@ -229,6 +230,8 @@ class CopyLimits:
     in_flight_bytes: int = 32 * 1024 * 1024
     max_wait_ms: int = 500
     busy_wait_ms: int = 10
+    gather_ms: float = 1.5
+    gather_bytes: int = 32 * 1024
     request_timeout_ms: int = 30_000
     drain_ms: int = 1_000
     search_ms: int = 20_000

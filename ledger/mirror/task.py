@@ -91,6 +91,8 @@ class CopyTask:
         self._limits = limits
         self._flights: dict[int, _Flight] = {}
         self._fetching_nodes: set[int] = set()
+        self._gathering: dict[int, float] = {}
+        """By node of the source from when on the next fetch may be sent to it, where its last answer was small."""
         self._in_flight: dict[int, list[int]] = {}
         self._refresh_at = {Side.SOURCE: 0.0, Side.TARGET: 0.0}
         rates = [copy.assignment.byte_rate for copy in self._copies if copy.assignment.byte_rate is not None]
@@ -111,7 +113,7 @@ class CopyTask:
             self._read_tails(self._copies, now)
             self._fetch(now, end)
             self._produce()
-            self._poll(min(_IDLE_POLL_S if self._is_idle else _POLL_S, end - now))
+            self._poll(min(_IDLE_POLL_S if self._is_idle else _POLL_S, end - now, self._gathered_in(now)))
         self._drain(deadline + self._limits.drain_ms / 1000)
         for copy in self._copies:
             with _halting(copy):
@@ -209,12 +211,19 @@ class CopyTask:
         wanting = [copy for copy in self._copies if copy.wants_records(now, buffer_limit=limit)]
         self._copies.rotate(-1)  # the broker fills a response in the order asked: take turns
         of_nodes = self._by_leader(self._network.source, Side.SOURCE, wanting, now)
-        if of_nodes.keys() <= self._fetching_nodes:
+        asked = {
+            node for node in of_nodes.keys() - self._fetching_nodes if now >= self._gathering.get(node, 0.0)
+        }
+        if not asked:
             return
         left_out = self._nodes_left_out(wanting)
         for node, copies in of_nodes.items():
-            if node not in self._fetching_nodes:
+            if node in asked:
                 self._fetch_from(node, copies, waits=node not in left_out, time_left_s=deadline - now)
+
+    def _gathered_in(self, now: float) -> float:
+        """In how many seconds a fetch may be sent that waits until more records have come."""
+        return min((at - now for at in self._gathering.values() if at > now), default=_IDLE_POLL_S)
 
     def _nodes_left_out(self, wanting: Collection[PartitionCopy]) -> Collection[int | None]:
         """Those of partitions that neither want records now nor are in a fetch already."""
@@ -257,7 +266,11 @@ class CopyTask:
 
     def _take_records(self, flight: _Flight, completion: Completion) -> None:
         self._fetching_nodes.discard(flight.node)
-        self._pace.took(sum(len(part.records) for part in completion.fetched if part is not None))
+        size = sum(len(part.records) for part in completion.fetched if part is not None)
+        self._pace.took(size)
+        # Else each of the records that come one by one would cost both clusters a request. None waits that comes alone.
+        is_small = 0 < size < self._limits.gather_bytes
+        self._gathering[flight.node] = flight.sent_at + self._limits.gather_ms / 1000 if is_small else 0.0
         for copy, attempt, fetched in _zip(flight, completion.fetched):
             if not copy.requests.answered(RequestKind.RECORDS, attempt) or copy.target.stop is not None:
                 continue

@@ -63,6 +63,36 @@ def test_a_task_waits_at_each_node_for_records_though_their_answers_come_at_diff
     assert len(asked) < 40, asked
 
 
+def test_records_that_follow_each_other_closely_share_fetches_and_one_that_comes_alone_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, answered = list[float](), list[float]()
+    fetch, take_fetched = MemoryLink.fetch, PartitionCopy.take_fetched
+    bench = Bench()
+
+    def taken(copy: PartitionCopy, fetched: Fetched, **how: Any) -> None:
+        if fetched.records:
+            answered.append(bench.schedule.monotonic())
+        take_fetched(copy, fetched, **how)
+
+    def noted(link: MemoryLink, node: int, items: Sequence[FetchItem], **how: Any) -> int:
+        if how["committed"]:
+            asked.append(bench.schedule.monotonic())
+        return fetch(link, node, items, **how)
+
+    monkeypatch.setattr(MemoryLink, "fetch", noted)
+    monkeypatch.setattr(PartitionCopy, "take_fetched", taken)
+    stream = [1.0 + number / 1000 for number in range(50)]
+    for at in (*stream, 2.0):
+        bench.schedule.after(at, partial(bench.write, 1))
+    bench.run(bench.assignment(0, end_offset=99), seconds=3.0, max_wait_ms=500, gather_ms=5)
+    of_stream = [at for at in asked if 1.0 <= at <= 1.1]
+    assert 8 <= len(of_stream) <= 13, asked
+    assert answered[-1] >= 2.0
+    assert answered[-1] in asked, "who has waited for a record asks for the next one at once"
+    assert bench.is_copied()
+
+
 def test_who_has_sent_comes_behind_the_others_where_a_request_has_no_room_for_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
