@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from ledger.facts.state import FactLog, WriterClaim
-from ledger.facts.tables import GAPS_TYPE, TABLE_BY_NAME, Column, Row
+from ledger.facts.tables import GAPS_TYPE, TABLE_BY_NAME, Column, Row, place_of
 from ledger.store.delta_tables import RECORDED_AT, arrow_schema, has_links, stored_schema, table_uri
 
 
@@ -40,12 +40,16 @@ def row(table: str, **values: object) -> dict[str, object]:
 
 
 def append(path: str, table: str, rows: Sequence[Row]) -> None:
-    """One commit without links, as Spark makes it: it says when the first of its rows was recorded."""
+    """One commit without links, as earlier programs made it: it says when the first of its rows was recorded."""
     opened = DeltaTable(table_uri(path, table))
     schema = stored_schema if has_links(opened) else arrow_schema
     data = pa.Table.from_pylist(list(rows), schema=schema(TABLE_BY_NAME[table]))
     metadata = {"userMetadata": json.dumps({RECORDED_AT: rows[0][RECORDED_AT]})}
-    properties = CommitProperties(custom_metadata=metadata)
+    last = {row["writer"]: place_of(row["writer_epoch"], row["round"]) for row in rows}
+    properties = CommitProperties(
+        custom_metadata=metadata,
+        app_transactions=[Transaction(writer, place) for writer, place in last.items()],
+    )
     write_deltalake(opened, data, mode="append", commit_properties=properties)
 
 
