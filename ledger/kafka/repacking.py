@@ -76,7 +76,7 @@ class _Walk:
         self._has_one_time = header.has_log_append_time
         self._base_timestamp = header.max_timestamp if self._has_one_time else header.base_timestamp
         self._gaps: list[Gap] = []
-        self._kept = self._first_delta = self._latest_delta = 0
+        self._kept = self._first_delta = self._latest_delta = self._shift = 0
         self._new: bytes | bytearray = payload
         self.found = 0
 
@@ -118,6 +118,7 @@ class _Walk:
         parts: list[bytes | memoryview] = []
         view = memoryview(out)
         found = kept = position = changed = latest = 0
+        shift = 0  # of times, where the first record of the batch is none of those that are kept
         run_start = run_end = 0  # of bytes that stay side by side
         expected, size = begin, len(payload)
         while position < size:
@@ -168,13 +169,16 @@ class _Walk:
                     continue
             if not kept:
                 self._first_delta = latest = new_delta
+                shift = new_delta if found > 1 else 0
             elif new_delta > latest:
                 latest = new_delta
             is_in_place = True
+            new_delta -= shift
             if new_delta != time_delta:
-                is_in_place = at == body + 2
+                encoded = new_delta << 1 if new_delta >= 0 else -new_delta * 2 - 1
+                is_in_place = at == body + 2 and encoded < 0x80
                 if is_in_place:
-                    out[body + 1] = 0
+                    out[body + 1] = encoded
                     changed += 1
             if delta != kept:
                 if kept < _ONE_BYTE and content == at + 1:
@@ -199,7 +203,7 @@ class _Walk:
         covered = self._header.last_offset_delta + 1
         if expected < covered:
             self._leave_out(expected, covered, GapCause.COMPACTED)
-        self.found, self._kept, self._latest_delta = found, kept, latest
+        self.found, self._kept, self._latest_delta, self._shift = found, kept, latest, shift
         if changed or run_end - run_start != size:
             self._new = b"".join((*parts, view[run_start:run_end]))
 
@@ -222,7 +226,7 @@ class _Walk:
             return Repacked(batch, first, gaps)
         built = build(
             attributes=header.codec,
-            base_timestamp=self._base_timestamp,
+            base_timestamp=self._base_timestamp + self._shift,
             max_timestamp=self._base_timestamp + self._latest_delta,
             count=self._kept,
             payload=bytes(batch[HEADER_BYTES:]) if is_as_it_was else compress(header.codec, bytes(self._new)),

@@ -133,6 +133,8 @@ def test_readers_of_the_target_see_what_readers_of_the_source_saw(source: Source
         kept[0][1][0],
         header.max_timestamp,
     ) or (bytes(found.batch) == source.stored)
+    if kept[0][0] != BASE + source.records[0][0]:
+        assert header.base_timestamp == found.first_timestamp, "a time of a record that was left out"
 
 
 def plain(count: int, *, later_ms: int = 0, attributes: int = 0, value: bytes = b"value") -> Source:
