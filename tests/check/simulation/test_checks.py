@@ -98,6 +98,31 @@ def test_of_what_lies_around_it_all_is(offset: int) -> None:
         check_records_are_the_same(life.copied())
 
 
+@pytest.mark.parametrize("cause", [GapCause.MIRROR_WRITE, GapCause.COMPACTED])
+@pytest.mark.parametrize(
+    ("offset", "epoch", "is_source_living", "is_right"),
+    [(2, 0, False, True), (2, 0, True, False), (1, 0, False, False), (2, 1, False, False)],
+)
+def test_what_a_topic_lost_at_its_end_before_it_was_deleted_is_told_as_it_was_read(
+    cause: GapCause, offset: int, epoch: int, is_source_living: bool, is_right: bool
+) -> None:
+    """Leader epoch 0 ends at offset 2 now; the application's record there is of epoch 1."""
+    life = Life()
+    write(life.source, 2)
+    write(life.source, 3, producer_id=MIRROR_ID)
+    life.source.lose_end(2)
+    write(life.source, 3)
+    life.account.gaps = {offset: cause}
+    copied_row = {"kind": "copied", "cause": None, "source_leader_epoch": epoch}
+    life.account.rows = [{**copied_row, "source_start": 0, "source_end": 5}]
+    copied = replace(life.copied(), is_source_living=is_source_living)
+    if is_right:
+        check_gaps_have_their_cause(copied)
+    else:
+        with pytest.raises(AssertionError):
+            check_gaps_have_their_cause(copied)
+
+
 def life_with_a_late_batch(*, is_truncated: bool) -> Life:
     """The target lost eleven records of the flow, and took and deleted nine that follow them."""
     life = Life()
