@@ -535,7 +535,10 @@ class StartPositions:
     def _target_recreated(
         self, state: PartitionState, recorded: FlowPosition, at: PairEnds
     ) -> StartedPartition:
-        """Where the flow continues, what stopped it for another reason than the lost topic stops it still."""
+        """Where the flow continues, what stopped it for another reason than the lost topic stops it still.
+
+        Until it does the position is one in the former topic, and nothing is known of it in the new one.
+        """
         pair = state.pair
         if self.flow.on_target_recreated is Policy.CONTINUE or self._is_decided(pair.target):
             former = self._recorded_stop(pair)
@@ -548,6 +551,7 @@ class StartPositions:
             f"{pair.target.topic} was recreated at the target: its topic id is {pair.target.topic_id}, this flow "
             f"wrote to {recorded.target_topic_id}; nothing was written to the new topic",
         )
+        state.is_waiting = True
         return self._stopped(state, stop)
 
     def _stopped(self, state: PartitionState, stop: Stop) -> StartedPartition:

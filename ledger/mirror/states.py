@@ -141,7 +141,7 @@ class PartitionState:
             former_sequence=self.position.former_sequence,
         )
         self.tail = replace(self.tail, start=0)
-        self.target_log_start = 0
+        self.target_log_start, self.is_waiting = 0, False
         self.asks_for_outcomes, self.open_from = cause in LOST_AT_SOURCE, None
         return self._fact(SyncKind.SUPERSEDED, cause, source_end=source_end)
 

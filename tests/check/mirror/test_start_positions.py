@@ -208,6 +208,26 @@ def test_a_topic_recreated_during_the_run_leaves_the_old_one() -> None:
     assert [state.pair for state in starts.progress.states] == [NEW_SOURCE]
 
 
+def test_both_topics_recreated_one_after_the_other_begin_without_the_old_position() -> None:
+    """Where the flow had got to in the former target says nothing of the new one."""
+    starts = start_positions(RECORDED, is_first_run=False)
+    take_on(starts, NEW_TARGET)
+    taken = take_on(starts, PartitionPair(NEW_SOURCE.source, NEW_TARGET.target))
+    assert [left.pair for left in taken.left] == [NEW_TARGET]
+    assert stands(taken) == (3, 8, 0)
+    assert starts.progress.recorded(PAIR) == RECORDED
+
+
+def test_what_was_copied_to_a_recreated_target_stays_known_when_its_source_is_left() -> None:
+    starts = start_positions(RECORDED, is_first_run=False)
+    taken = take_on(starts, NEW_TARGET)
+    copy_again(taken.state, SOURCE_ENDS, TARGET_ENDS, SyncCause.TARGET_RECREATED)
+    taken.state.stop = None
+    taken.state.position = replace(taken.state.position, source_offset=5, target_offset=12, next_sequence=4)
+    again = take_on(starts, PartitionPair(NEW_SOURCE.source, NEW_TARGET.target))
+    assert stands(again) == (3, 12, 4)
+
+
 def test_a_recreated_target_gets_all_that_the_source_still_has_if_the_flow_says_so() -> None:
     taken = take_on(start_positions(RECORDED, policy=Policy.CONTINUE, is_first_run=False), NEW_TARGET)
     [fact] = taken.facts
