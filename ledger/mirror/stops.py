@@ -83,6 +83,12 @@ class TargetHistory:
                 return first
         return end
 
+    @property
+    def knows_any(self) -> bool:
+        """Whether any record of the flow's was recorded in this incarnation of the topic."""
+        written = (row.sync for row in self.recorded if row.sync.kind in SEQUENCED_KINDS and row.sync.records)
+        return any(sync.target.topic_id == self.partition.topic_id for sync in written)
+
     def _ends(self, end: int) -> list[int]:
         topic_id = self.partition.topic_id
         return sorted(
@@ -311,7 +317,12 @@ class StopPolicies:
                 known_end if lost_from is None else min(lost_from, known_end), log_start=ends.log_start
             )
         if held_end == state.position.target_offset:
-            return TRY_AGAIN
+            at = state.position
+            has_written = at.next_sequence or at.former_sequence is not None
+            if history.knows_any or not has_written or held_end == ends.log_start:
+                return TRY_AGAIN
+            # The position is of another incarnation of the target: no row says that the flow wrote to this one.
+            held_end = ends.log_start
         return self._target_truncated(state, held_end, recorded)
 
     def _expired(self, state: PartitionState, log_start: int) -> PolicyOutcome:

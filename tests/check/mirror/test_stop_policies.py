@@ -287,6 +287,26 @@ def test_a_target_that_has_grown_again_is_held_against_what_was_recorded(
     assert (outcome == TRY_AGAIN) == (held_end == 25)
 
 
+@BOTH
+def test_a_position_in_a_topic_that_the_flow_never_wrote_to_does_not_stay_there(policy: Policy) -> None:
+    """Tried again it would be found so for ever: the task meets another record there each time."""
+    former = replace(TARGET, topic_id="former")
+    recorded = [RecordedSync(1, n, replace(r.sync, target=former)) for n, r in enumerate(COPIED, 1)]
+    batches = (batch(3, 60, sequence=4, producer_id=FOREIGN),)
+    outcome, state = react(
+        StopCause.TARGET_OUT_OF_RANGE,
+        target=ends(3, 60),
+        batches=batches,
+        recorded=recorded,
+        policy=policy,
+    )
+    assert told(outcome.facts[0]) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 3, 24)
+    assert placed(state) == (30, 3, 24)
+    assert (outcome.stop is None) == (policy is Policy.CONTINUE)
+    again, _ = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(25, 60), batches=batches, recorded=recorded)
+    assert again == TRY_AGAIN
+
+
 def test_what_was_superseded_before_is_not_copied_again() -> None:
     """The source took it back: the flow goes on where it stood, at the end that the target has now."""
     superseded = row((20, 30), (25, 25), 25, kind=SyncKind.SUPERSEDED)
