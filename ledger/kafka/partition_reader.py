@@ -6,11 +6,12 @@ from ledger.clock import Clock
 from ledger.errors import ClusterUnavailableError, RefusedPartitionError
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.copying import ClusterLink, Network, answer_to
-from ledger.kafka.requests import TOPIC_UNKNOWN, ErrorCode, Fetched, FetchItem, describe
+from ledger.kafka.requests import ErrorCode, Fetched, FetchItem, describe
 
 _FETCH_BYTES = 4 * 1024 * 1024
 _GIVE_UP_AFTER_S = 30.0
 _PAUSE_S = 0.2
+_DELETED_AFTER = 6  # answers in a row: a broker may not have heard of a new topic yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class PartitionReader:
 
         Raises `RefusedPartitionError` where the offset or the topic is there no more, else `ClusterUnavailableError`.
         """
-        give_up = self.clock.monotonic() + _GIVE_UP_AFTER_S
+        give_up, unknown = self.clock.monotonic() + _GIVE_UP_AFTER_S, 0
         while isinstance(found := self._ask(offset, min_bytes), str):
             if self.clock.monotonic() >= give_up:
                 raise ClusterUnavailableError(
@@ -40,6 +41,9 @@ class PartitionReader:
                     "answers"
                 )
             self.network.poll(_PAUSE_S)
+            unknown = unknown + 1 if self.link.is_deleted(self.partition) else 0
+            if unknown >= _DELETED_AFTER:
+                raise RefusedPartitionError(f"{self._where} was deleted, or created again; {self.undone}")
             self.link.refresh([self.partition.topic])
         return found
 
@@ -66,8 +70,6 @@ class PartitionReader:
                 f"{self._where} does not hold offset {offset} any more: its log was truncated or cleared meanwhile; "
                 f"{self.undone}"
             )
-        if error in TOPIC_UNKNOWN and self.link.is_deleted(self.partition):
-            raise RefusedPartitionError(f"{self._where} was deleted, or created again; {self.undone}")
         return f"error {describe(error)}"
 
     @property

@@ -1,6 +1,7 @@
 """A driver and its source die together, somebody settles the flow, and the source comes back."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, Preco
 from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.operations import OperationKind
 from ledger.facts.requests import RequestKind
+from ledger.kafka.cluster import PartitionEnds
 from ledger.mirror.assignment import StopCause
 from ledger.store.catalog import Value, query
 from ledger.store.sql import run_query
@@ -174,6 +176,25 @@ def test_a_target_that_lost_its_end_is_not_settled() -> None:
     [reason] = flow.settle().refused.values()
     assert "target offset 2 holds a record of producer id" in reason
     assert (flow.syncs(), receipts(flow)) == (before, [])
+
+
+def test_a_target_that_is_created_again_meanwhile_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = unrecorded()
+    ends_of = flow.west.ends
+
+    def recreated_behind(partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+        found = ends_of(partitions)
+        flow.west.recreate_topic(TOPIC)
+        return found
+
+    monkeypatch.setattr(flow.west, "ends", recreated_behind)
+    began = flow.schedule.monotonic()
+    [reason] = flow.settle().refused.values()
+    assert (
+        reason == f"{TOPIC} partition 0 was deleted, or created again; nothing of the partition was settled"
+    )
+    assert flow.schedule.monotonic() - began < 2.0
+    assert receipts(flow) == []
 
 
 @pytest.mark.parametrize("source_answers", [True, False])
