@@ -230,7 +230,7 @@ class CopyLimits:
     in_flight_bytes: int = 32 * 1024 * 1024
     max_wait_ms: int = 500
     busy_wait_ms: int = 10
-    gather_ms: float = 1.5
+    gather_ms: int = 2
     gather_bytes: int = 32 * 1024
     request_timeout_ms: int = 30_000
     drain_ms: int = 1_000
