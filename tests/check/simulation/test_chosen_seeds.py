@@ -36,7 +36,7 @@ def test_every_record_arrives_exactly_once_and_is_accounted_for(request: pytest.
     assert seldom_answered(tally) == []
 
 
-@pytest.mark.parametrize("seed", [31, 1559])
+@pytest.mark.parametrize("seed", [31])
 def test_copies_from_before_a_resync_count_where_the_source_deleted_their_records(seed: int) -> None:
     """Of both engines; in such lives groups once passed the only copies."""
     simulation = simulate(seed, plot_of(seed))
