@@ -551,16 +551,21 @@ def last_append(path: str, table: str, writer: str) -> tuple[str, int | None] | 
     uri = table_uri(path, table)
     with _asking:
         known = _last_appends.get(uri)
-        is_known = known is not None and known.follow(uri)
-        if known is None or not is_known or writer not in known.numbers:
-            opened = newest_version(path, table)
-            if opened is None:
-                return None
-            if known is None or not is_known:
-                at = None if copy_at(path) is not None else _Version.of(opened.version(), uri)
-                known = _last_appends[uri] = _LastAppends(table_id(opened), at)
-            known.numbers[writer] = opened.transaction_version(writer)
-        return known.table_id, known.numbers[writer]
+        is_followed = known is not None and known.follow(uri)
+        if known is not None and is_followed and writer in known.numbers:
+            return known.table_id, known.numbers[writer]
+    opened = newest_version(path, table)
+    if opened is None:
+        return None
+    found = table_id(opened), opened.transaction_version(writer)
+    at = None if copy_at(path) is not None else _Version.of(opened.version(), uri)
+    if at is not None:
+        with _asking:
+            if known is None or not is_followed:
+                known = _last_appends[uri] = _LastAppends(found[0], at)
+            if known.at is not None and known.at.number <= at.number:  # else another thread has read on since
+                known.numbers.setdefault(writer, found[1])
+    return found
 
 
 @dataclass(slots=True)

@@ -52,13 +52,15 @@ class LastRowsReader:
 
     def of(self, table: str) -> TableLastRows:
         """Those of a table of `GRAINS`; raises what deltalake and DuckDB raise where it cannot be read."""
+        opened = newest_version(self._path, table)
+        if opened is None:  # a ledger from before it had this table
+            return _nothing(table)
         with self._reading[table]:  # who asks meanwhile knows it then
-            opened = newest_version(self._path, table)
-            if opened is None:  # a ledger from before it had this table
-                return _nothing(table)
             if table not in self._kept:
                 self._keep_projected(opened, table)
             known = self._kept.get(table, _nothing(table))
+            if known.version != opened.version():
+                opened = newest_version(self._path, table) or opened  # who was faster may have read on
             if known.version != opened.version():
                 known = self._kept[table] = read_last_rows(opened, table, known)
             return known
