@@ -474,6 +474,12 @@ class OpenedTable:
     def is_newest(self, uri: str) -> bool:
         return self.at.is_newest(uri)
 
+    def holds(self, uri: str, writer: str, number: int) -> bool:
+        """Whether it is the newest one, and its entry, as it is on the disk, that append of the writer."""
+        with suppress(*_NO_ENTRY):
+            return self.is_newest(uri) and _appends_of(uri, self.at.number).get(writer) == number
+        return False
+
     def read_on(self, uri: str) -> DeltaTable | None:
         """The table, at its newest version from now on; None where it has to be opened again to know that."""
         if self.is_newest(uri):
@@ -563,36 +569,42 @@ def last_append(path: str, table: str, writer: str) -> tuple[str, int | None] | 
         with _asking:
             if known is None or not is_followed:
                 known = _last_appends[uri] = _LastAppends(found[0], at)
-            if known.at is not None and known.at.number <= at.number:  # else another thread has read on since
+            if known.at.number <= at.number:  # else another thread has read on since
                 known.numbers.setdefault(writer, found[1])
     return found
 
 
 @dataclass(slots=True)
 class _LastAppends:
-    """By writer the number of its last append to a table, as of the version `at`; None: it cannot be followed."""
+    """By writer the number of its last append to a table as of the version `at`, None: it has none."""
 
     table_id: str
-    at: _Version | None
+    at: _Version
     numbers: dict[str, int | None] = field(default_factory=dict)
 
     def follow(self, uri: str) -> bool:
         """Read the entries that are new; False where the table has to be opened again."""
-        if self.at is None or not self.at.is_there(uri):
+        if not self.at.is_there(uri):
             return False
-        version = self.at.number
-        try:
-            while (following := Path(uri) / log_file(version + 1)).exists():
-                version += 1
-                for line in following.read_text().splitlines():
-                    if (appended := json.loads(line).get("txn")) is not None:
-                        self.numbers[appended["appId"]] = appended["version"]
-        except (OSError, ValueError, KeyError, AttributeError):
-            return False
-        self.at = _Version.of(version, uri)
-        return self.at is not None
+        number = self.at.number
+        with suppress(*_NO_ENTRY):
+            while (Path(uri) / log_file(number + 1)).exists():
+                number += 1
+                self.numbers |= _appends_of(uri, number)
+            if (at := _Version.of(number, uri)) is not None:
+                self.at = at
+                return True
+        return False
 
 
+def _appends_of(uri: str, version: int) -> dict[str, int]:
+    """By writer the number of its append in a version; raises `_NO_ENTRY` where its entry cannot be read."""
+    lines = (Path(uri) / log_file(version)).read_text().splitlines()
+    found = (json.loads(line).get("txn") for line in lines)
+    return {one["appId"]: one["version"] for one in found if one is not None}
+
+
+_NO_ENTRY = (OSError, ValueError, KeyError, AttributeError)
 _asking = threading.Lock()
 _last_appends: dict[str, _LastAppends] = {}
 

@@ -3,7 +3,7 @@
 The app transaction of a writer is epoch * 2^32 + round. An append reads the last one and commits through the
 same handle of the table: if another commit of that writer came in between, Delta refuses it (a compare-and-swap).
 Claiming an epoch commits to each table that the writer appends to, and thereby shuts out every earlier
-epoch there. Whatever a commit said, the table is read again afterwards: its outcome may have been unknown.
+epoch there. Whatever a commit said, it is read back afterwards: its outcome may have been unknown.
 
 Every append is a small file; `maintenance` makes few of many. In a folder of this machine the file is on the disk
 before the entry that names it is written, and the entry before the append is read back: see `local_tables`. In a store
@@ -12,13 +12,11 @@ deltalake writes both.
 A claim is one of a ledger: where a table has another id afterwards, another ledger lies there, and nothing is appended.
 """
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from deltalake import (
@@ -43,7 +41,7 @@ from ledger.errors import LedgerUnavailableError, MirrorLedgerError, OtherLedger
 from ledger.facts.state import WriterClaim, require_last
 from ledger.facts.tables import TABLE_BY_NAME, Filter, Row, epoch_and_round, epoch_of, place_of
 from ledger.store.append_durations import AppendDurations
-from ledger.store.damage import is_of_a_library, local_folder, log_file, words_of
+from ledger.store.damage import is_of_a_library, local_folder, words_of
 from ledger.store.delta_tables import (
     RECORDED_AT,
     STATISTICS,
@@ -263,9 +261,9 @@ class DeltaFactLog:
         return keep_appended(uri, opened)
 
     def _read_back(self, claim: WriterClaim, table: str, round_number: int, left: OpenedTable | None) -> None:
+        """By the entry of the append where it is the last one, else by the table, which is opened again."""
         expected = _version(claim, round_number)
-        uri = table_uri(self._path, table)
-        if left is not None and left.is_newest(uri) and _transaction(uri, left) == (claim.writer, expected):
+        if left is not None and left.holds(table_uri(self._path, table), claim.writer, expected):
             return
         found = _CONFLICT_RETRIES(lambda: _last_version(self._opened(table), claim.writer))
         if found > expected:
@@ -348,16 +346,6 @@ def _last_version(table: DeltaTable, writer: str) -> int:
     ):
         version = table.transaction_version(writer)
     return _NEVER if version is None else version
-
-
-def _transaction(uri: str, at: OpenedTable) -> tuple[str, int] | None:
-    """Whose append the last entry of a log is, and its number, as the entry on the disk says."""
-    try:
-        lines = (Path(uri) / log_file(at.at.number)).read_text().splitlines()
-        actions = [json.loads(line) for line in lines]
-        return next(((one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one), None)
-    except (OSError, ValueError, KeyError):
-        return None
 
 
 def _version(claim: WriterClaim, round_number: int) -> int:
