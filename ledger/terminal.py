@@ -97,7 +97,6 @@ _HELD_TOGETHER = "\u00a0"
 _READABLE = 12
 """To how few characters a long value is folded at most."""
 _INSTANT = re.compile(r"(^|_)(at|since|until|timestamp)_ms$")
-_YEAR_10000_MS = 253_402_300_800_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ def _column(field: pa.Field, values: Sequence[Any]) -> _Column:
     shape: Callable[[Any], str] = _plain
     is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
     if pa.types.is_integer(field.type) and _INSTANT.search(field.name):
-        header, shape, is_number = header.removesuffix("_ms"), _instant, False
+        header, shape, is_number = header.removesuffix("_ms"), instant, False
     elif is_number and header.endswith("_ms"):
         header, shape = f"{header.removesuffix('_ms')}_s", _seconds
     cells = tuple(_NULL if value is None else shape(value) for value in values)
@@ -154,10 +153,6 @@ def _column(field: pa.Field, values: Sequence[Any]) -> _Column:
 
 def _plain(value: object) -> str:
     return shown(str(value)) or _EMPTY
-
-
-def _instant(at_ms: int) -> str:
-    return instant(at_ms) if 0 <= at_ms < _YEAR_10000_MS else f"{at_ms} ms"
 
 
 def _seconds(duration_ms: float) -> str:

@@ -75,10 +75,16 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> str:
 
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_YEAR_10000_S = 253_402_300_800
 
 
 def instant(at_ms: int) -> str:
-    """In UTC, to the second, as `--as-of` takes it: `2026-11-22 03:12:40Z`."""
+    """In UTC, to the second, as `--as-of` takes it: `2026-11-22 03:12:40Z`.
+
+    Times of records are whatever their producers wrote: one outside 1970 to 9999 stays a number.
+    """
+    if not 0 <= at_ms // 1000 < _YEAR_10000_S:
+        return f"{at_ms} ms"
     return datetime.fromtimestamp(at_ms // 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 

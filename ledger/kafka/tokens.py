@@ -264,7 +264,7 @@ def _end_of(token: str) -> float | None:
     except ValueError:
         return None
     end = claims.get("exp")
-    return float(end) if isinstance(end, int | float) else None
+    return float(end) if isinstance(end, int | float) and abs(end) < 1 << 63 else None
 
 
 # AWS ----------------------------------------------------------------------------------------------

@@ -180,9 +180,9 @@ class PartitionResult:
     last answer, None when there was none. `unreached`: by side what kept the task from reading or writing there at its
     end; `throttled_ms`: by side the longest time for which a quota made a broker hold an answer back.
     `copied_again`: what was seen, in words, when the source was copied again because nothing could be proved.
-    `has_paired`: of an assignment that only pairs, whether all of it was. `cut`: what the target refused, in words, of
-    which the records were sent in smaller batches; `refused`: the record at which it stopped. `latency`: of each batch
-    from the time that its first record says to its acknowledgement; None: there was none.
+    `has_paired`: of an assignment that only pairs, whether all of it was. `cut`: which batch the target refused for
+    its size, in words, of which the records were sent in smaller ones; `refused`: the record at which it stopped.
+    `latency`: of each batch from the time that its first record says to its acknowledgement; None: there was none.
     """
 
     assignment: Assignment

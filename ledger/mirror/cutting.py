@@ -152,7 +152,7 @@ class Cutting:
     """What the target has refused of one partition in a task, and what is sent in its place.
 
     `leaves_out_keyless`: the source's cleaner removes records without a key, so the target need not have them.
-    `reason`: what was refused last, in words, once a batch was cut.
+    `reason`: which batch was refused last for its size, in words.
     """
 
     leaves_out_keyless: bool
@@ -184,14 +184,13 @@ class Cutting:
             return False
         if code in BY_SIZE and len(offsets) > 1:
             self._smallest_bytes = min(len(step.batch), self._smallest_bytes or len(step.batch))
+            self.reason = f"of {len(offsets)} records in {len(step.batch)} B with error {detail}"
         elif named := [offsets[index] for index in indexes if 0 <= index < len(offsets)]:
             self._at.update(edge for offset in named for edge in (offset, offset + 1))
         elif len(offsets) > 1:
             self._at.add(offsets[len(offsets) // 2])
         else:
             self._at.update((offsets[0], offsets[0] + 1))
-        if len(offsets) > 1:
-            self.reason = f"of {len(offsets)} records in {len(step.batch)} B with error {detail}"
         return True
 
     def parts(self, step: Copy) -> list[Step]:

@@ -328,7 +328,7 @@ class CopyTask:
         """Send one batch a partition and request while the windows have room; of slow partitions each by itself."""
         target = self._network.target
         while True:
-            self._to_send = {copy: None for copy in self._to_send if copy.next_copy is not None}
+            self._to_send = {copy: None for copy in self._to_send if _has_next(copy)}
             ready = self._by_leader(target, Side.TARGET, self._to_send, self._clock.monotonic())
             sent = [
                 self._produce_to(target, line, copies)
@@ -395,11 +395,11 @@ class CopyTask:
         for copy, attempt, produced in _zip(flight, completion.produced):
             if not copy.requests.answered(RequestKind.WRITE, attempt):
                 continue
-            if produced is not None and produced.error == ErrorCode.NONE:
-                with _halting(copy):
+            with _halting(copy):
+                if produced is not None and produced.error == ErrorCode.NONE:
                     copy.acknowledged(produced.base_offset, at_ms=self._clock.now_ms())
-            else:
-                self._produce_failed(copy, produced, completion.failure)
+                else:
+                    self._produce_failed(copy, produced, completion.failure)
 
     def _produce_failed(self, copy: PartitionCopy, produced: Produced | None, failure: str | None) -> None:
         now = self._clock.monotonic()
@@ -530,6 +530,13 @@ def _halting(copy: PartitionCopy) -> Iterator[None]:
             f"this program failed at source offset {copy.source.position}, target offset {copy.target.tail.position}: "
             f"{type(error).__name__}: {error}; nothing more was copied",
         )
+
+
+def _has_next(copy: PartitionCopy) -> bool:
+    """Whether there is a batch to send; one may have to be cut first."""
+    with _halting(copy):
+        return copy.next_copy is not None
+    return False
 
 
 def _zip(

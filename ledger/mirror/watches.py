@@ -363,6 +363,8 @@ class PartitionWatch:
     def _note_cut(self, result: PartitionResult) -> None:
         """It holds until records were copied of which no batch was cut, or for a day."""
         topic, partition = at = result.assignment.source.place
+        if not any(sync.records for sync in result.syncs):
+            return
         if result.cut is not None:
             message = (
                 f"{topic} partition {partition}: the target refused a batch {result.cut}; its records were copied in "
@@ -370,7 +372,7 @@ class PartitionWatch:
             )
             finding = Finding(name=FindingName.BATCHES_CUT, topic=topic, partition=partition, message=message)
             self._cut[at] = _Refused(finding, self._clock.monotonic())
-        elif any(sync.records for sync in result.syncs):
+        else:
             self._cut.pop(at, None)
 
     def _note_ends(self, result: PartitionResult, now_s: float) -> None:

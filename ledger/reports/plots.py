@@ -5,7 +5,6 @@ pygal draws them. What it adds to each is left out: the day on which it was draw
 
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, tostring
 
 import pygal
@@ -14,7 +13,7 @@ from pygal.graph.graph import Graph
 from pygal.style import Style
 
 from ledger.reports.documents import OverTime, Plot, Span, Timeline
-from ledger.words import duration, shown
+from ledger.words import duration, instant, shown
 
 # It looks for plugins by an interface that Python has given up, at each import of anybody.
 sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, pygal.PluginImportFixer)]
@@ -121,7 +120,8 @@ def _timeline(plot: Timeline) -> "pygal.HorizontalStackedBar":
 
 
 def _instant(at_ms: float) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%m-%d %H:%M:%S")
+    """Month, day and time."""
+    return instant(round(at_ms))[5:19]
 
 
 def _number(value: object) -> str:

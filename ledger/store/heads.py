@@ -7,7 +7,6 @@ ledger, and not the anchor, cannot cut off what was anchored, nor put an older c
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -192,8 +191,7 @@ def keep_heads(place: str, heads: Anchor, *, known: Iterable[Anchor] | None = No
     `LedgerUnavailableError` where the place cannot be read or written.
     """
     require_extended(anchors_at(place, missing_ok=True) if known is None else known, heads)
-    day = datetime.fromtimestamp(heads.at_ms / 1000, tz=UTC).date()
-    name = f"{_FOLDER}/{day.isoformat()}.json"
+    name = f"{_FOLDER}/{instant(heads.at_ms)[:10]}.json"
     Place(place, is_prompt=True).write(name, [heads.text.encode()])
     return f"{place.rstrip('/')}/{name}"
 

@@ -109,7 +109,8 @@ class _Transaction:
 class PartitionLog:
     """`target_codec`: the topic recompresses what it takes; None keeps the producer's bytes.
 
-    `garbling`: what the disk does to what is read at present.
+    `latest_ms`: a batch with a record of later is refused, None: any time is taken. `garbling`: what the disk does to
+    what is read at present.
     """
 
     log_append_time: bool = False
@@ -117,6 +118,7 @@ class PartitionLog:
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     log_start: int = 0
     refuses_keyless: bool = False
+    latest_ms: int | None = None
     replication: Replication = Replication.FULL
     garbling: Garbling | None = None
     _batches: list[tuple[BatchHeader, bytes]] = field(default_factory=list)
@@ -193,6 +195,10 @@ class PartitionLog:
             (ErrorCode.INVALID_RECORD, not header.is_dense or header.count == 0 or header.is_control),
             (ErrorCode.INVALID_RECORD, self.refuses_keyless and _has_keyless(header, batch)),
             (ErrorCode.INVALID_TIMESTAMP, self.log_append_time and header.has_log_append_time),
+            (
+                ErrorCode.INVALID_TIMESTAMP,
+                self.latest_ms is not None and header.max_timestamp > self.latest_ms,
+            ),
             (TRANSACTIONAL_ID_AUTHORIZATION_FAILED, header.is_transactional),
             (ErrorCode.INVALID_PRODUCER_EPOCH, self._producers.has_later_epoch(header)),
         )
