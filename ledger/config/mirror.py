@@ -16,6 +16,7 @@ from ledger.config.values import (
     Objectives,
     PropertyValue,
     SecretReference,
+    secrets_in,
 )
 from ledger.errors import UsageError
 from ledger.facts.tables import KEEP_SUPERSEDED_HOURS
@@ -190,7 +191,7 @@ class MirrorConfig(Frozen):
 
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
         """The values of all secrets that the file refers to, as far as they are found here."""
-        return frozenset(secret for one in self.clusters.values() for secret in one.secrets(environ))
+        return frozenset(secrets_in(self, environ))
 
     def cluster(self, name: str) -> ClusterConfig:
         return _known("cluster", name, self.clusters, self.file)

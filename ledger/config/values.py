@@ -379,6 +379,17 @@ def _no_secret(why: str) -> UsageError:
     return UsageError(f"a secret is read from {why}; no client was built", trouble=Trouble.SECRET)
 
 
+def secrets_in(value: object, environ: Mapping[str, str]) -> Iterator[str]:
+    """The values of all secrets in a part of the configuration, as far as they are found here."""
+    if isinstance(value, SecretReference):
+        with suppress(UsageError):
+            yield value.resolve(environ)
+        return
+    parts = dict(value) if isinstance(value, BaseModel) else value
+    for part in parts.values() if isinstance(parts, Mapping) else ():
+        yield from secrets_in(part, environ)
+
+
 PropertyValue = str | SecretReference
 
 
@@ -606,13 +617,6 @@ class ClusterConfig(Frozen):
     properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
     mirror_principal: Annotated[str, Field(pattern=f"^{PRINCIPAL_PATTERN}$")] | None = None
     admin_properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
-
-    def secrets(self, environ: Mapping[str, str]) -> Iterator[str]:
-        """The values of its secrets, as far as they are found here."""
-        for value in (*self.properties.values(), *self.admin_properties.values()):
-            if isinstance(value, SecretReference):
-                with suppress(UsageError):
-                    yield value.resolve(environ)
 
     @property
     def administrator(self) -> str | None:

@@ -1,5 +1,6 @@
 """Hooks as processes: what they print, how they end, and that none is left; and as steps of a plan."""
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 
 from ledger import machine
 from ledger.changeover.plans import ApplyState, Choices, StepName
+from ledger.config.file import load_config
 from ledger.errors import PreconditionError, ShutOutError, UsageError
 from ledger.machine import HookCommand, HookProcesses, HookResult, words_of
 from tests.support.changeovers import Stage, plan, with_hooks
@@ -54,6 +56,34 @@ for one in (os.environ["PASSWORD"], os.environ["KEY"]):
     for told in ("hunter", "p%ss", "p%25ss", "line of a key", "aHVudGVy", "bG9uZyBsaW5l"):
         assert told not in output, output
     assert output.count("[secret] done\n") == 2
+
+
+SECRETS = (
+    '[ledger]\npath = "ledger"\n[ledger.store]\naws_access_key_id = "AKIA"\n',
+    'aws_secret_access_key = {env = "MY_STORE"}\n[serve]\ntoken = {env = "MY_SERVE"}\n',
+    '[metrics]\ntoken = {env = "MY_METRICS"}\n[evidence]\nkey = {env = "MY_KEY"}\n',
+    '[clusters.east]\nbootstrap_servers = "e:1"\nsasl.password = {env = "MY_EAST"}\n',
+    '[clusters.east.admin]\nsasl.password = {env = "MY_ADMIN"}\n[clusters.west]\nbootstrap_servers = "w:1"\n',
+    '[flows.f]\nsource = "east"\ntarget = "west"\ntopics = [".*"]\n',
+)
+
+
+def test_each_secret_that_the_file_refers_to_is_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("STORE", "SERVE", "METRICS", "KEY", "EAST", "ADMIN")
+    for name in names:
+        monkeypatch.setenv(f"MY_{name}", f"hush{name.lower()}99")
+    (tmp_path / "ledger.toml").write_text("".join(SECRETS))
+    config = load_config(tmp_path / "ledger.toml")
+    environment = config.ledger.store_environment(os.environ)
+    code = "import os; print(*sorted(f'{k}={v}' for k, v in os.environ.items() if k[:3] in ('AWS', 'MY_')))"
+    command = HookCommand((sys.executable, "-S", "-c", code), 30.0, environment)
+    output = HookProcesses(config.secrets(os.environ)).run(command, _nobody).output
+    assert "AWS_SECRET_ACCESS_KEY=[secret]" in output
+    assert "AWS_ACCESS_KEY_ID=AKIA" in output, "it is no secret"
+    assert "hush" not in output
+    assert output.count("[secret]") == len(names) + 1
 
 
 @pytest.mark.parametrize("before", [1_993, 1_997, 2_000])
