@@ -1,6 +1,5 @@
 """What a command opens: clusters, where operations are recorded, maintenance beside it."""
 
-import getpass
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -19,7 +18,7 @@ from ledger.facts.tables import OPERATIONS
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.leaders import KafkaFencing
 from ledger.kafka.network import KafkaNetwork
-from ledger.machine import LocalProcesses
+from ledger.machine import LocalProcesses, account
 from ledger.roles import require_free
 from ledger.store import answers
 from ledger.store.heads import KnownHeads, anchor_heads
@@ -170,11 +169,11 @@ def cluster_admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
 
 
 def operator_operations(config: MirrorConfig) -> OperatorOperations:
-    return OperatorOperations(DeltaFactLog(config.ledger.path, SystemClock()), operator=getpass.getuser())
+    return OperatorOperations(DeltaFactLog(config.ledger.path, SystemClock()), operator=account())
 
 
 def driver_operations() -> ClaimedOperations:
-    return ClaimedOperations(operator=getpass.getuser())
+    return ClaimedOperations(operator=account())
 
 
 def require_stopped(flow: FlowConfig, state: DeltaLedgerState) -> int | None:

@@ -1,9 +1,10 @@
-"""Processes of this machine: hooks, and which processes are alive."""
+"""Processes of this machine: hooks, which processes are alive, and whose this one is."""
 
 import contextlib
 import hashlib
 import json
 import os
+import pwd
 import re
 import shlex
 import signal
@@ -234,3 +235,14 @@ def _stat(pid: int) -> list[str]:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+# Account ------------------------------------------------------------------------------------------
+
+
+def account() -> str:
+    """Whose process this is: not what LOGNAME says, which anybody sets. Its number where the account has no name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

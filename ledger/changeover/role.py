@@ -3,7 +3,6 @@
 What is read while the role is held cannot be changed by another process that carries out a plan: it was shut out.
 """
 
-import getpass
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from ledger.facts.cuts import Cut
 from ledger.facts.operations import Why
 from ledger.facts.roles import APPLY_WRITER, SILENT_HEARTBEATS, LastClaim, ProcessMark, ProcessTable
 from ledger.facts.tables import OPERATIONS, Row
+from ledger.machine import account
 from ledger.store.session import APPLY_TABLES, ClaimedOperations, WriterSession, claim_row_of
 from ledger.words import instant
 
@@ -64,7 +64,7 @@ def claimed_role(context: "Context", plan: Plan, *, after: int) -> Iterator[Role
         sleep=time.sleep,
     )
     with session:
-        operations = ClaimedOperations(operator=getpass.getuser())
+        operations = ClaimedOperations(operator=account())
         operations.begin(session)
         try:
             yield Role(operations, context.clock, host, partial(session.require_own, OPERATIONS.name))

@@ -1,6 +1,5 @@
 """`ledger copy` and `ledger restore`: a second place for the ledger, and a ledger from it when its host is lost."""
 
-import getpass
 from dataclasses import asdict
 
 import click
@@ -11,7 +10,7 @@ from ledger.cli.printing import Form, say
 from ledger.clock import SystemClock
 from ledger.errors import UnsafeError
 from ledger.facts.operations import Why
-from ledger.machine import LocalProcesses
+from ledger.machine import LocalProcesses, account
 from ledger.store.comparing import compare_copy
 from ledger.store.copying import copy_ledger
 from ledger.store.restoring import restore_ledger
@@ -85,7 +84,7 @@ def restore(context: click.Context, source: str, lost: str, why: Why, form: Form
         source,
         accepted_loss_of=lost,
         why=why,
-        operator=getpass.getuser(),
+        operator=account(),
         host=str(LocalProcesses().own()),
         clock=SystemClock(),
         progress=lambda _line: None,

@@ -1,6 +1,8 @@
 """Plans that more than one person stands behind: who approves, what does not count, and what is refused without."""
 
 import json
+import os
+import pwd
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -12,7 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from ledger.changeover.plans import Plan
 from ledger.config.file import load_config
+from ledger.context import Context
 from ledger.facts.changeovers import PlanRecorded
+from ledger.facts.operations import Why
 from ledger.store.snapshots import DeltaLedger
 from tests.support.changeovers import plan
 from tests.support.operated import Operated
@@ -53,13 +57,15 @@ class Plans:
     def ask_for(self, people: dict[str, str | None], asked: int = 2) -> None:
         Path(self.of.config.file).write_text(self.before + section(people, asked))
 
-    def record(self, one: Plan | None = None, *, under: str | None = None) -> str:
-        one = one or plan()
+    def content(self, one: Plan, *, under: str | None = None) -> PlanRecorded:
         forecast = {"records_lost": 0, "records_estimated": 0, "partitions": 1, "losses": []}
         forecast |= {"repeated": 0, "groups": 0, "groups_without_place": 0}
-        content = PlanRecorded(
+        return PlanRecorded(
             plan_id=under or one.plan_id, plan=one.content(), blockers=(), cut="c", forecast=forecast
         )
+
+    def record(self, one: Plan | None = None, *, under: str | None = None) -> str:
+        content = self.content(one or plan(), under=under)
         self.of.operation("plan", content.content())
         return content.plan_id
 
@@ -115,6 +121,22 @@ def test_another_person_approves_what_one_has_planned(plans: Plans) -> None:
     assert [row["person"] for row in plans.rows()] == ["bob"]
     code, said = plans.approve(plan_id, "bob")
     assert (code, "approved plan" in said, len(plans.rows())) == (0, True, 1)
+
+
+@pytest.mark.parametrize("variable", ["LOGNAME", "USER", "LNAME", "USERNAME"])
+def test_nobody_plans_as_another_person_by_saying_so(
+    plans: Plans, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, PLANNER)
+    recorded = plans.of.operations()
+    content = plans.content(plan())
+    Context(load_config(Path(plans.of.config.file)), Why("a drill")).record(content)
+    [row] = [one for one in plans.of.operations() if one not in recorded]
+    assert row["operator"] == pwd.getpwuid(os.getuid()).pw_name
+    plans.approve(content.plan_id, "bob")
+    assert "and bob stands behind it; nothing was done. 1 more" in str(plans.refusal(content.plan_id))
 
 
 def test_as_many_sign_as_are_asked_for_where_the_account_of_the_planner_is_nobodys(plans: Plans) -> None:
