@@ -3,13 +3,17 @@
 Spark brings results when a task ends, and not before. So the driver listens where its executors reach it anyway
 (`spark.driver.host`). Both ends prove that they know the token of the job, which travels with its tasks, before
 anything of the other is read.
+
+Anybody else may reach that port as well. Who has proved nothing yet has little time, and is cut off when many have come
+since; so it takes few files and threads of the driver, and a task, which proves itself at once, comes through.
 """
 
-import os
 import secrets
 import socket
+import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -23,6 +27,9 @@ from ledger.mirror.continuing import JobRounds, Last, Results, Turn
 _CONNECT_TIMEOUT_S = 3.0
 _READ_EVERY_S = 0.02
 _READ_WITHIN_S = 5.0
+_PROVE_WITHIN_S = 10
+_MOST_UNPROVED = 32
+_ACCEPT_PAUSE_S = 0.1
 _LOST = (OSError, EOFError, AuthenticationError)
 
 
@@ -49,6 +56,7 @@ class DriverAddress:
             try:
                 connection.send(index)
                 contact = TaskContact(connection, connection.recv())
+                _limit(connection, 0)
             except _LOST:
                 contact = None
             yield contact
@@ -127,6 +135,8 @@ class ListeningJob:
         self._changed = threading.Condition()
         self._connections: dict[int, Connection[object, object]] = {}
         """By share, of its last attempt."""
+        self._unproved: deque[Connection[object, object]] = deque()
+        """In the order in which they came."""
         self._over: Future[list[Last]] = Future()
         self._is_over = False
         threading.Thread(target=self._listen, name="copy-job", daemon=True).start()
@@ -192,21 +202,24 @@ class ListeningJob:
     # -- what tasks say ----------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        with suppress(OSError):  # closed: the job is over
-            while True:
+        while not self._over.done():
+            try:
                 opened, _ = self._listener.accept()
                 connection = _over(opened)
+                with self._changed:
+                    self._unproved.append(connection)
+                    if len(self._unproved) > _MOST_UNPROVED:
+                        _cut(self._unproved.popleft())
                 threading.Thread(
                     target=self._serve, args=(connection,), name="copy-task", daemon=True
                 ).start()
+            except (OSError, RuntimeError):  # closed, or no file or thread is left at present
+                time.sleep(_ACCEPT_PAUSE_S)
 
     def _serve(self, connection: "Connection[object, object]") -> None:
         """One attempt, to its end."""
         with connection, suppress(*_LOST):
-            deliver_challenge(connection, self._token)
-            answer_challenge(connection, self._token)
-            index = connection.recv()
-            assert isinstance(index, int)
+            index = self._proved(connection)
             turn = self._greet(index, connection)
             with suppress(*_LOST):
                 while self._rounds.take(turn, connection.recv()):  # type: ignore[arg-type]
@@ -217,6 +230,19 @@ class ListeningJob:
                     del self._connections[index]
                     self.end()
                 self._changed.notify_all()
+
+    def _proved(self, connection: "Connection[object, object]") -> int:
+        """Which share it is for, once both ends know of each other."""
+        try:
+            deliver_challenge(connection, self._token)
+            answer_challenge(connection, self._token)
+            index = connection.recv()
+            _limit(connection, 0)
+        finally:
+            with self._changed, suppress(ValueError):
+                self._unproved.remove(connection)
+        assert isinstance(index, int)
+        return index
 
     def _greet(self, index: int, connection: "Connection[object, object]") -> Turn:
         with self._changed:
@@ -234,12 +260,31 @@ class ListeningJob:
 
 
 def _over(opened: socket.socket) -> "Connection[object, object]":
-    """Messages, each of which is sent at once."""
+    """Messages, each of which is sent at once; until more is known, none is waited for without end."""
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return Connection(opened.detach())
+    connection: Connection[object, object] = Connection(opened.detach())
+    _limit(connection, _PROVE_WITHIN_S)
+    return connection
+
+
+@contextmanager
+def _line(connection: "Connection[object, object]") -> Iterator[socket.socket]:
+    """What it goes over, which stays open."""
+    line = socket.socket(fileno=connection.fileno())
+    try:
+        yield line
+    finally:
+        line.detach()
+
+
+def _limit(connection: "Connection[object, object]", seconds: int) -> None:
+    """To read and to write takes at most so long; 0: as long as it takes."""
+    with _line(connection) as line:
+        for one in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            line.setsockopt(socket.SOL_SOCKET, one, struct.pack("ll", seconds, 0))
 
 
 def _cut(connection: "Connection[object, object]") -> None:
     """Both ends read its end; whoever reads from it closes it."""
-    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
+    with suppress(OSError), _line(connection) as line:
         line.shutdown(socket.SHUT_RDWR)

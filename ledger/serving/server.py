@@ -1,5 +1,6 @@
 """A server of an ASGI application on one address, until it is asked to end."""
 
+import asyncio
 import os
 import socket
 import threading
@@ -8,13 +9,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ledger.config.values import Listen, SecretReference
 from ledger.errors import PreconditionError
 from ledger.serving.access import Guarded
 
-_BACKLOG = 128
+_BACKLOG = 16
+"""As many are accepted at once."""
 _WAIT_S = 5
+_MOST = 64
+_SILENT_S = 10
 
 
 def token_of(reference: SecretReference | None, environ: Mapping[str, str] = os.environ) -> str | None:
@@ -40,6 +45,30 @@ def address_of(listening: socket.socket) -> Listen:
     return Listen(host, port)
 
 
+class _Connection(H11Protocol):
+    """One that asks for nothing is closed after a while, and the oldest of them where there are many.
+
+    Anybody may open some, before a token is asked for, and a driver needs its files for brokers and the ledger.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.opened_at = self.loop.time()
+        self.loop.call_later(_SILENT_S, self._end_unasked)
+        lasting = [one for one in self.connections if not one.transport.is_closing()]
+        if len(lasting) > _MOST:
+            idle = (one for one in lasting if isinstance(one, _Connection) and one.is_idle)
+            min(idle, key=lambda one: one.opened_at).transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _end_unasked(self) -> None:
+        if self.cycle is None:
+            self.transport.abort()
+
+
 class Server(uvicorn.Server):
     """Leaves signals to who runs it, and ends when `should_exit` is set."""
 
@@ -55,6 +84,8 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 timeout_graceful_shutdown=_WAIT_S,
                 ws="none",
+                http=_Connection,
+                backlog=_BACKLOG,
             )
         )
 

@@ -1,11 +1,12 @@
 """Rounds that follow each other within one job: what its tasks hand over, who records it, and who is believed."""
 
+import errno
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -187,6 +188,52 @@ def test_who_does_not_know_the_token_is_not_heard() -> None:
             assert contact is None
         running.let(0)
         assert offsets(running.job.next_round()) == [(0, 0)]
+
+
+def test_who_says_nothing_keeps_no_task_away_and_takes_few_threads_of_the_driver() -> None:
+    before = threading.active_count()
+    job = ListeningJob(JobRounds([[partition(0)]]), host="127.0.0.1", bind="127.0.0.1", seconds=1.0)
+    with ExitStack() as silent:
+        lines = [
+            silent.enter_context(socket.create_connection((job.address.host, job.address.port), timeout=5))
+            for _ in range(100)
+        ]
+        with job.address.contact(0) as contact:
+            assert contact is not None
+            assert contact.hand_over(a_round(contact.turn.assignments))
+            assert offsets(job.next_round()) == [(0, 0)]
+            assert waited_for(lambda: threading.active_count() - before < 40)
+            lines[0].settimeout(5)
+            while lines[0].recv(100):
+                pass
+    job.begin(list)
+    job.abandon()
+
+
+def test_who_says_nothing_is_cut_off_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.mirror.contact._PROVE_WITHIN_S", 1)
+    job = ListeningJob(JobRounds([[partition(0)]]), host="127.0.0.1", bind="127.0.0.1", seconds=1.0)
+    with socket.create_connection((job.address.host, job.address.port), timeout=5) as silent:
+        while silent.recv(100):
+            pass
+    job.begin(list)
+    job.abandon()
+
+
+def test_a_driver_that_had_no_file_left_is_reached_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [OSError(errno.EMFILE, "Too many open files")] * 2
+    accept = socket.socket.accept
+
+    def scarce(listener: socket.socket) -> tuple[socket.socket, object]:
+        if left:
+            raise left.pop()
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", scarce)
+    with tasks() as running:
+        running.let(0)
+        assert offsets(running.job.next_round()) == [(0, 0)]
+    assert not left
 
 
 def test_another_attempt_is_told_how_far_the_job_is_and_the_first_one_ends() -> None:

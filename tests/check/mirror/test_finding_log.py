@@ -253,18 +253,16 @@ def test_settings_are_not_asked_for_in_every_round() -> None:
 # -- What the target refused ----------------------------------------------------------------------
 
 
-def cut() -> PartitionResult:
-    return replace(seen(3, 3), cut="of 3 records")
-
-
 def test_batches_cut_are_a_finding_until_one_is_taken_whole_or_none_was_for_a_day() -> None:
     watched = Watched()
-    assert watched.check(cut()) == {"batches_cut"}
+    cut = replace(watched.copied(age_ms=0), cut="of 3 records")
+    assert watched.check(replace(seen(3, 3), cut="of 3 records")) == set(), "no record of it was copied"
+    assert watched.check(cut) == {"batches_cut"}
     assert watched.check(seen(3, 3)) == {"batches_cut"}, "nothing was copied"
     assert watched.check(watched.copied(age_ms=0)) == set()
-    watched.check(cut())
+    watched.check(cut)
     watched.schedule.wait(80_000)
-    assert watched.check(cut()) == {"batches_cut"}
+    assert watched.check(cut) == {"batches_cut"}
     watched.schedule.wait(80_000)
     assert watched.check(seen(3, 3)) == {"batches_cut"}
     watched.schedule.wait(6_401)

@@ -1,7 +1,9 @@
 """What a driver exports: the figures of its last round, and what is so of its appends at the moment of asking."""
 
+import select
+import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -23,6 +25,7 @@ from tests.support.fakes import FakeClock
 from tests.support.ledgers import claim_of
 from tests.support.operated import FLOW, Operated
 from tests.support.scraped import free_port, text_at
+from tests.support.waiting import eventually
 
 
 class Exported:
@@ -141,6 +144,23 @@ def test_it_is_read_while_the_driver_runs(idle: Operated) -> None:
         assert "mirror_ledger_driver_copied_records_total" in text_at(f"http://{listen}/metrics")
     with pytest.raises(OSError, match="refused"):
         text_at(f"http://{listen}/metrics")
+
+
+def test_who_asks_for_nothing_keeps_no_reader_away_and_takes_few_files(
+    idle: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.serving.server._SILENT_S", 0.3)
+    listen = Listen("127.0.0.1", free_port())
+    with exported(idle.config, {FLOW: AppendDurations()}, listen), ExitStack() as silent:
+        first = silent.enter_context(socket.create_connection((listen.host, listen.port), timeout=5))
+        assert first.recv(1) == b"", "it has asked for nothing in time"
+        monkeypatch.setattr("ledger.serving.server._SILENT_S", 60)
+        held = [
+            silent.enter_context(socket.create_connection((listen.host, listen.port), timeout=5))
+            for _ in range(200)
+        ]
+        assert "mirror_ledger" in text_at(f"http://{listen}/metrics")
+        eventually(lambda: len(select.select(held, [], [], 0)[0]) >= 130, "the server ends them")
 
 
 def test_an_address_that_is_taken_is_an_error(idle: Operated, taken: str) -> None:
