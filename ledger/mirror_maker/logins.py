@@ -5,17 +5,14 @@ No secret is carried over. What the mirror cannot log in with is left out and sa
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ledger.config.values import CLIENT_RACK, SecretReference
 from ledger.errors import InvalidValueError
 from ledger.mirror_maker.choices import Choice, some
 from ledger.mirror_maker.configuration import MakerCluster
-from ledger.mirror_maker.keys import Verdict, is_secret
+from ledger.mirror_maker.keys import Verdict
 from ledger.mirror_maker.patterns import parts_of
-from ledger.mirror_maker.properties import read_properties
 from ledger.mirror_maker.reading import Entry
 from ledger.words import shell_word
 
@@ -61,43 +58,31 @@ _OF_TOKENS = {
 _PLACEHOLDER = re.compile(r"\$\{(?:(?P<provider>\w+):(?:(?P<path>[^:}]*):)?)?(?P<key>[^:}]+)\}")
 _OF_SHELL = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))")
 
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What placeholders are resolved by: the environment, and the classes of `config.providers` by their names."""
-
-    environ: Mapping[str, str]
-    providers: Mapping[str, str] = field(default_factory=dict)
+NOT_LOOKED_UP = "has a placeholder, and what that stands for is not looked up: write the value"
+"""Whoever has written the file may name any variable or file of whoever imports it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Resolved:
-    """`text` None: it is not known here; `remark` says what was done, or is to be done."""
-
-    text: str | None
-    remark: str = ""
+def has_placeholder(value: str) -> bool:
+    """Whether something else stands for a part of it."""
+    return bool(_PLACEHOLDER.search(value) or _OF_SHELL.search(value))
 
 
-def cluster_choices(cluster: MakerCluster, around: Surroundings) -> list[Choice]:
-    """The keys of the table of a cluster, in order."""
-    return list(_Login(cluster, around).choices())
+def cluster_choices(cluster: MakerCluster, providers: Mapping[str, str]) -> list[Choice]:
+    """The keys of the table of a cluster, in order; `providers`: the classes of `config.providers` by their names."""
+    return list(_Login(cluster, providers).choices())
 
 
 class _Login:
-    def __init__(self, cluster: MakerCluster, around: Surroundings) -> None:
+    def __init__(self, cluster: MakerCluster, providers: Mapping[str, str]) -> None:
         self._properties = cluster.properties
-        self._around = around
+        self._providers = providers
         self._variable = re.sub(r"[^A-Za-z0-9]", "_", cluster.name).upper()
 
     def choices(self) -> Iterator[Choice]:
         yield from self._addresses()
         rack = self._properties.get(CLIENT_RACK)
         if rack is not None:
-            resolved = self._resolved(rack.value)
-            if resolved.text is None:
-                yield self._not_yet(CLIENT_RACK, resolved.remark, rack)
-            else:
-                yield Choice(CLIENT_RACK, resolved.text, resolved.remark, (rack,))
+            yield self._plain(CLIENT_RACK, rack.value, rack)
         protocol = self._text("security.protocol", "PLAINTEXT").strip().upper()
         entry = self._properties.get("security.protocol")
         if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
@@ -127,9 +112,7 @@ class _Login:
 
     def _text(self, name: str, default: str = "") -> str:
         entry = self._properties.get(name)
-        if entry is None:
-            return default
-        return self._resolved(entry.value).text or default
+        return default if entry is None else entry.value or default
 
     def _not_yet(self, name: str, remark: str, *entries: Entry | None) -> Choice:
         return Choice(name, None, remark, tuple(one for one in entries if one is not None), Verdict.NOT_YET)
@@ -143,12 +126,11 @@ class _Login:
                 "bootstrap_servers", None, "the file names no address: write it", (), Verdict.NOT_YET
             )
             return
-        resolved = self._resolved(entry.value)
-        if resolved.text is None:
-            yield self._not_yet("bootstrap_servers", resolved.remark, entry)
+        if has_placeholder(entry.value):
+            yield self._not_yet("bootstrap_servers", NOT_LOOKED_UP, entry)
             return
-        found, remarks = [], [resolved.remark] if resolved.remark else []
-        for part in parts_of(resolved.text):
+        found, remarks = [], []
+        for part in parts_of(entry.value):
             matched = _ADDRESS.fullmatch(part)
             if matched is None:
                 yield self._not_yet(
@@ -270,11 +252,10 @@ class _Login:
         yield Choice("sasl.jaas.config", None, remark, (jaas,), verdict, is_shown=is_role)
 
     def _plain(self, key: str, value: str, entry: Entry) -> Choice:
-        """A value that is no secret, with its placeholders resolved."""
-        resolved = self._resolved(value)
-        if resolved.text is None:
-            return self._not_yet(key, resolved.remark, entry)
-        return Choice(key, resolved.text, resolved.remark, (entry,))
+        """A value that is no secret."""
+        if has_placeholder(value):
+            return self._not_yet(key, NOT_LOOKED_UP, entry)
+        return Choice(key, value, "", (entry,))
 
     def _secret(self, key: str, value: str, entry: Entry) -> Choice:
         """A reference in place of a secret."""
@@ -288,7 +269,7 @@ class _Login:
             return Choice(key, invented, remark, (entry,))
         groups = found.groupdict()
         provider = groups.get("provider")
-        kind = self._around.providers.get(provider or "", "")
+        kind = self._providers.get(provider or "", "")
         if provider is None:
             name = groups.get("key") or groups.get("braced") or groups.get("bare") or ""
             if re.fullmatch(r"[A-Za-z_]\w*", name):
@@ -352,46 +333,6 @@ class _Login:
                 yield self._plain(name, entry.value.strip(), entry)
         if (password := self._properties.get(f"{store}.password")) is not None:
             yield self._secret(f"{store}.password", password.value, password)
-
-    # -- placeholders ----------------------------------------------------------------------------
-
-    def _resolved(self, value: str) -> _Resolved:
-        """A value that is no secret, with what its placeholders stand for."""
-        remarks: list[str] = []
-        unknown: list[str] = []
-
-        def replaced(found: re.Match[str]) -> str:
-            text, name = self._meant(found)
-            (unknown if text is None else remarks).append(name)
-            return text or ""
-
-        text = _PLACEHOLDER.sub(replaced, value)
-        text = _OF_SHELL.sub(replaced, text)
-        if unknown:
-            return _Resolved(
-                None, f"{', '.join(unknown)} has no value here: set it and import again, or write the value"
-            )
-        return _Resolved(text, f"with the value that {', '.join(remarks)} has now" if remarks else "")
-
-    def _meant(self, found: re.Match[str]) -> tuple[str | None, str]:
-        groups = found.groupdict()
-        provider, key = (
-            groups.get("provider"),
-            groups.get("key") or groups.get("braced") or groups.get("bare") or "",
-        )
-        kind = self._around.providers.get(provider or "", "")
-        if provider is None or kind.endswith("EnvVarConfigProvider") or (not kind and provider == "env"):
-            return self._around.environ.get(key) or None, key
-        path = groups.get("path") or ""
-        with suppress(
-            OSError, UnicodeDecodeError, InvalidValueError
-        ):  # what cannot be read has no value here
-            if kind.endswith("DirectoryConfigProvider") and not is_secret(key):
-                return (Path(path) / key).read_text(encoding="utf-8").strip(), f"{path}/{key}"
-            if (kind.endswith("FileConfigProvider") or provider == "file") and not is_secret(key):
-                found_there = {one.key: one.value for one in read_properties(Path(path).read_bytes())}
-                return found_there.get(key), f"{key} in {path}"
-        return None, f"{key} of {provider}"
 
 
 # JAAS ---------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from ledger.mirror_maker.properties import read_properties
 
 _CONNECTORS = "org.apache.kafka.connect.mirror.Mirror"
 _KIND = "KafkaMirrorMaker2"
+_MOST_CHARACTERS = 500_000
 _IS_RESOURCE = re.compile(rf"^\s*[\"']?kind[\"']?\s*:\s*[\"']?{_KIND}\b", re.MULTILINE)
 
 
@@ -75,6 +76,8 @@ def read_file(path: Path) -> MakerFile:
         return parsed(str(path), content)
     except InvalidValueError as error:
         raise ConfigurationError(str(path), [f"{error}; nothing was imported"]) from None
+    except RecursionError:
+        raise ConfigurationError(str(path), ["is nested too deeply; nothing was imported"]) from None
 
 
 def parsed(name: str, content: bytes) -> MakerFile:
@@ -127,6 +130,8 @@ def _of_json(name: str, text: str) -> MakerFile:
         raise InvalidValueError(
             f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}"
         ) from None
+    except ValueError:
+        raise InvalidValueError("has a number with too many digits") from None
     bodies = found if isinstance(found, list) else [found]
     connectors: list[Connector] = []
     others: list[str] = []
@@ -177,6 +182,7 @@ def _of_yaml(name: str, text: str) -> MakerFile:
         documents = [one for one in yaml.load_all(text, Loader=yaml.BaseLoader) if isinstance(one, dict)]
     except yaml.YAMLError as error:
         raise InvalidValueError(f"is not YAML: {_trouble(error)}") from None
+    _require_small(documents)
     resources = [one for one in documents if one.get("kind") == _KIND]
     connectors: list[Connector] = []
     deployment: list[Entry] = []
@@ -199,6 +205,17 @@ def _of_yaml(name: str, text: str) -> MakerFile:
         release=release,
         remarks=tuple(remarks),
     )
+
+
+def _require_small(documents: Iterable[object]) -> None:
+    """Raise `InvalidValueError` where aliases stand for more than anybody writes: each is followed wherever it is."""
+    waiting, size = list(documents), 0
+    while waiting:
+        one = waiting.pop()
+        size += len(one) if isinstance(one, str) else 1
+        waiting += (*one, *one.values()) if isinstance(one, dict) else one if isinstance(one, list) else ()
+        if size + len(waiting) > _MOST_CHARACTERS:
+            raise InvalidValueError(f"comes to more than {_MOST_CHARACTERS:,} characters with its aliases")
 
 
 def _trouble(error: yaml.YAMLError) -> str:

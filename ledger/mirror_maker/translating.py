@@ -6,13 +6,14 @@ which topics and groups are mirrored, the default is written out; the rest is a 
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ledger.errors import UsageError
 from ledger.mirror_maker.choices import Choice, TableChoices, Translation, some
 from ledger.mirror_maker.configuration import OFFSET_RESET, MakerConfiguration, MakerFlow, is_true
 from ledger.mirror_maker.keys import CONNECTOR_KEYS, HIDDEN, Verdict, meaning_of, shown_key, shown_value
-from ledger.mirror_maker.logins import Surroundings, cluster_choices
+from ledger.mirror_maker.logins import NOT_LOOKED_UP, cluster_choices
 from ledger.mirror_maker.patterns import parts_of, pattern_list
 from ledger.mirror_maker.reading import ConnectorKind, Entry
 from ledger.mirror_maker.selection import (
@@ -84,12 +85,17 @@ def _excluded_by_default(flow: MakerFlow) -> Sequence[str]:
     return TOPICS_EXCLUDE_BEFORE_4 if flow.is_before_4 else TOPICS_EXCLUDE
 
 
-def selection_of(flow: MakerFlow, environ: Mapping[str, str]) -> MakerSelection:
-    """Which topics and groups MirrorMaker takes; lists that it refuses select nothing."""
+def selection_of(flow: MakerFlow) -> MakerSelection:
+    """Which topics and groups MirrorMaker takes; lists that it refuses select nothing.
+
+    Raises `UsageError` where a list has a placeholder.
+    """
 
     def taken(name: str, kind: ConnectorKind, default: Sequence[str]) -> Sequence[str]:
         entry = flow.setting(name, kind)
-        return default if entry is None else pattern_list(_with_variables(entry.value, environ)).patterns
+        if entry is not None and "${" in entry.value:
+            raise UsageError(f"{name} ({entry.where}) {NOT_LOOKED_UP}; nothing was compared")
+        return default if entry is None else pattern_list(entry.value).patterns
 
     checkpoint = (
         ConnectorKind.CHECKPOINT if ConnectorKind.CHECKPOINT in flow.settings else ConnectorKind.SOURCE
@@ -105,21 +111,15 @@ def selection_of(flow: MakerFlow, environ: Mapping[str, str]) -> MakerSelection:
     )
 
 
-def _with_variables(text: str, environ: Mapping[str, str]) -> str:
-    """With the values of `${NAME}`; what has none stays."""
-    return re.sub(r"\$\{(?:env:)?([A-Za-z_]\w*)\}", lambda found: environ.get(found[1], found[0]), text)
-
-
 # Flows --------------------------------------------------------------------------------------------
 
 
 class _Flow:
     """The choices of one flow."""
 
-    def __init__(self, flow: MakerFlow, made: MakerConfiguration, environ: Mapping[str, str]) -> None:
+    def __init__(self, flow: MakerFlow, made: MakerConfiguration) -> None:
         self._flow = flow
         self._made = made
-        self._environ = environ
         self._policy = policy_of(flow)
         self._is_undecided = False
 
@@ -243,15 +243,10 @@ class _Flow:
         entry = self._flow.setting(name, kind)
         if entry is None:
             return Choice(key, tuple(default), default_remark)
-        text = _with_variables(entry.value, self._environ)
-        found = pattern_list(text)
-        if "${" in text or found.refused is not None:
+        found = pattern_list(entry.value)
+        if "${" in entry.value or found.refused is not None:
             self._is_undecided = True
-            why = (
-                found.refused
-                if "${" not in text
-                else "a placeholder has no value here: set it and import again"
-            )
+            why = NOT_LOOKED_UP if "${" in entry.value else found.refused
             return Choice(
                 key, tuple(default) if key == "topics" else None, str(why), (entry,), Verdict.NOT_YET
             )
@@ -452,12 +447,12 @@ def _tails(key: str) -> Iterator[str]:
 # The whole ----------------------------------------------------------------------------------------
 
 
-def translated(made: MakerConfiguration, environ: Mapping[str, str]) -> Translation:
+def translated(made: MakerConfiguration) -> Translation:
     """The whole configuration in this program's keys."""
-    around = Surroundings(environ, made.providers)
+    clusters = made.clusters.items()
     return Translation(
-        tuple(TableChoices(name, tuple(cluster_choices(one, around))) for name, one in made.clusters.items()),
-        tuple(TableChoices(flow.name, _Flow(flow, made, environ).choices()) for flow in made.flows),
+        tuple(TableChoices(name, tuple(cluster_choices(one, made.providers))) for name, one in clusters),
+        tuple(TableChoices(flow.name, _Flow(flow, made).choices()) for flow in made.flows),
         tuple(_notes(made)),
     )
 

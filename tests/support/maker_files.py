@@ -46,20 +46,19 @@ class Imported:
 def imported(
     *contents: str | bytes,
     name: str = "mm2.properties",
-    environ: Mapping[str, str] | None = None,
     release: Release | None = None,
 ) -> Imported:
     files = [parsed(name, text.encode() if isinstance(text, str) else text) for text in contents]
     made = understood(files, release)
-    translation = translated(made, environ or {})
+    translation = translated(made)
     remarks = [remark for file in files for remark in file.remarks]
     return Imported(
         made, configuration_text(translation, [name]), tuple(key_rows(made, translation, remarks))
     )
 
 
-def imported_file(name: str, environ: Mapping[str, str] | None = None) -> Imported:
-    return imported((FOLDER / name).read_bytes(), name=name, environ=environ)
+def imported_file(name: str) -> Imported:
+    return imported((FOLDER / name).read_bytes(), name=name)
 
 
 BASE = """clusters = a, b

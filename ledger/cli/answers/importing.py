@@ -1,6 +1,5 @@
 """`import`: a configuration of MirrorMaker 2 in this program's keys, and what both select of clusters that run."""
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -74,7 +73,7 @@ def import_command(
         made = understood(read, _release(release))
     except InvalidValueError as error:
         raise ConfigurationError(named, [f"{error}; nothing was imported"]) from None
-    translation = translated(made, os.environ)
+    translation = translated(made)
     text = configuration_text(translation, [Path(file.name).name for file in read])
     if check:
         if form.output == "toml":
@@ -117,7 +116,7 @@ def _compared(config: MirrorConfig, made: MakerConfiguration) -> Iterator[Select
         if not flow.is_enabled:
             continue
         own = config.flow(flow.name)
-        maker = selection_of(flow, os.environ)
+        maker = selection_of(flow)
         with cluster_admin(config, own.source) as source, cluster_admin(config, own.target) as target:
             topics = {name: topic.internal for name, topic in source.topics().items()}
             is_one = source.cluster_id() == target.cluster_id()

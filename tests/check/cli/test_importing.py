@@ -1,11 +1,13 @@
 """`import` as a user types it."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from ledger.config.file import load_config
+from ledger.errors import ConfigurationError
 from tests.support.commands import dead_port, mirror_ledger
 from tests.support.maker_files import BASE, FOLDER
 
@@ -43,6 +45,33 @@ def test_tables_of_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert csv[0] == "where,key,value,verdict,taken_as,remark"
     assert len(csv) == len(rows) + 1
     assert "line 1" in mirror_ledger(capsys, "import", file, "-o", "table", "--wide").out
+
+
+RESOURCE = "apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nspec:\n"
+TENFOLD = "".join(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
+BOMBS = {
+    "aliases.yaml": f"{RESOURCE}  a0: &a0 [x]\n{TENFOLD}",
+    "long.yaml": f"{RESOURCE}  a: &a {'x' * 100_000}\n  b: [{', '.join(['*a'] * 20_000)}]\n",
+    "deep.yaml": RESOURCE + "  a: " + "[" * 700 + "]" * 700 + "\n",
+    "deep.json": '{"a":' * 100_000 + "1" + "}" * 100_000,
+    "flat.json": '{"a":' * 900 + "1" + "}" * 900,
+    "number.json": f'{{"a": {"1" * 10_000}}}',
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_would_take_for_ever_ends_in_a_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / name
+    file.write_text(BOMBS[name])
+    began_s = time.process_time()
+    done = mirror_ledger(capsys, "import", str(file))
+    assert time.process_time() - began_s < 5.0
+    assert (done.code, done.out) == (ConfigurationError.exit_code, "")
+    assert done.err.startswith(f"error: {file}: ")
+    assert done.err.endswith("; nothing was imported\n")
+    assert done.err.count("\n") == 1
 
 
 def test_what_could_not_be_expressed_is_exit_code_4(

@@ -62,7 +62,7 @@ def test_defaults_of_lists() -> None:
 def compared(found: Imported, *topics: str) -> dict[str, Comparison]:
     config, [flow, *_] = found.config, found.made.flows
     rows = compared_topics(
-        config, flow.name, selection_of(flow, {}), dict.fromkeys(topics, False), same_cluster=False
+        config, flow.name, selection_of(flow), dict.fromkeys(topics, False), same_cluster=False
     )
     return {row.name: row.comparison for row in rows}
 
@@ -125,12 +125,12 @@ def test_an_edited_configuration_is_compared_as_it_is() -> None:
 def test_topics_that_the_broker_calls_its_own_are_nobodys() -> None:
     found = of_lines()
     [flow] = found.made.flows
-    rows = compared_topics(found.config, flow.name, selection_of(flow, {}), {"own": True}, same_cluster=False)
+    rows = compared_topics(found.config, flow.name, selection_of(flow), {"own": True}, same_cluster=False)
     assert list(rows) == []
 
 
 def test_groups() -> None:
     found = of_lines("groups = billing, connect-.*")
     [flow] = found.made.flows
-    rows = compared_groups(found.config, flow.name, selection_of(flow, {}), ["billing", "connect-x", "other"])
+    rows = compared_groups(found.config, flow.name, selection_of(flow), ["billing", "connect-x", "other"])
     assert {row.name: row.comparison for row in rows} == {"billing": Comparison.SAME}

@@ -13,14 +13,13 @@ from ledger.mirror_maker.keys import HIDDEN, Verdict
 from ledger.mirror_maker.reading import parsed, read_file
 from tests.support.maker_files import FILES, Imported, imported, imported_file
 
-ENVIRON = {"PLANT_SERVERS": "plant:9092", "TOPICS": "orders, payments"}
 UNDECIDED = {"placeholders.properties"}
 """Where a value has to be written before anything loads."""
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_imported_and_what_it_comes_to_is_loaded(name: str) -> None:
-    found = imported_file(name, ENVIRON)
+    found = imported_file(name)
     if name not in UNDECIDED:
         assert found.config.flows
     rows = [row for row in found.all_rows if row.where not in ("default", "file")]
@@ -73,13 +72,14 @@ def test_a_cluster_of_the_house_and_a_managed_one_keep_their_logins() -> None:
     assert house["ssl.endpoint.identification.algorithm"] == "none"
 
 
-def test_placeholders_are_filled_in_where_they_can_be() -> None:
-    found = imported_file("placeholders.properties", ENVIRON)
+def test_placeholders_of_secrets_are_references_and_others_are_left_to_who_imports() -> None:
+    found = imported_file("placeholders.properties")
     clusters = tomllib.loads(found.text)["clusters"]
-    assert clusters["plant"]["bootstrap_servers"] == "plant:9092"
+    assert "bootstrap_servers" not in clusters["plant"]
+    assert found.rows["plant.bootstrap.servers"].verdict is Verdict.NOT_YET
     assert clusters["plant"]["sasl.password"] == {"env": "PLANT_PASSWORD"}
     assert clusters["hub"]["sasl.password"] == {"file": "/run/secrets/hub-password"}
-    assert flows(found)["plant-to-hub"]["topics"] == ["orders", "payments"]
+    assert found.rows["plant->hub.topics"].verdict is Verdict.NOT_YET
     assert flows(found)["plant-to-hub"]["enabled"] is False
 
 

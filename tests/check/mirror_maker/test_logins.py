@@ -48,10 +48,42 @@ def test_an_address_that_is_none_has_to_be_written(given: str) -> None:
     assert found.rows["a.bootstrap.servers"].verdict is Verdict.NOT_YET
 
 
-def test_an_address_from_the_environment() -> None:
-    for given in ("${HOST}:9092", "$HOST:9092", "${env:HOST}:9092"):
-        found = imported(BASE.replace("a1:9092", given), environ={"HOST": "h"})
-        assert table(found)["bootstrap_servers"] == "h:9092"
+PLACEHOLDERS = (
+    "${GIVEN}",
+    "$GIVEN",
+    "${env:GIVEN}",
+    "${dir:FOLDER:given}",
+    "${file:FOLDER/x.properties:given}",
+)
+
+
+@pytest.mark.parametrize("placeholder", PLACEHOLDERS)
+def test_nothing_that_placeholders_stand_for_is_looked_up(
+    placeholder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIVEN", SECRET)
+    (tmp_path / "given").write_text(SECRET)
+    (tmp_path / "x.properties").write_text(f"given = {SECRET}\n")
+    given = placeholder.replace("FOLDER", str(tmp_path))
+    provider = "org.apache.kafka.common.config.provider"
+    lines = (
+        BASE.replace("a1:9092", f"{given}.example:9092"),
+        f"a.client.rack = {given}",
+        f"a.ssl.truststore.location = {given}/trust",
+        f"a->b.topics = {given}",
+        f"config.providers.env.class = {provider}.EnvVarConfigProvider",
+        f"config.providers.dir.class = {provider}.DirectoryConfigProvider",
+        f"config.providers.file.class = {provider}.FileConfigProvider",
+        "a.security.protocol = SSL",
+    )
+    found = imported("\n".join(lines))
+    assert_hidden(found)
+    keys = ("a.bootstrap.servers", "a.client.rack", "a.ssl.truststore.location")
+    assert [found.rows[key].verdict for key in keys] == [Verdict.NOT_YET] * 3
+    assert set(table(found)) == {"security.protocol"}
+    for key in ("security.protocol", "sasl.mechanism"):
+        found = of_lines(*LOGIN, f"a.{key} = {given}")
+        assert (found.rows[f"a.{key}"].verdict, key in table(found)) == (Verdict.NOT_YET, False)
 
 
 def test_the_rack_whose_replicas_the_source_consumer_reads() -> None:
@@ -108,17 +140,6 @@ def test_placeholders_of_secrets_become_references(placeholder: str, reference: 
         f"config.providers.file.class = {providers}.FileConfigProvider",
     )
     assert table(found)["sasl.password"] == reference
-
-
-def test_values_of_files_that_are_no_secrets_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "x.properties"
-    file.write_text(f"servers = h:1\npassword = {SECRET}\n")
-    provider = "config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider"
-    found = imported(BASE.replace("a1:9092", f"${{file:{file}:servers}}") + provider)
-    assert table(found)["bootstrap_servers"] == "h:1"
-    found = imported(BASE.replace("a1:9092", f"${{file:{file}:password}}") + provider)
-    assert "bootstrap_servers" not in table(found)
-    assert_hidden(found)
 
 
 SECRETS = (
