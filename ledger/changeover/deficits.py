@@ -6,27 +6,28 @@ was elected. The copies at the other cluster are the only ones then. What a dead
 recorded counts as well where its source lacks it. Nothing here changes anything.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ledger.adopt.reading import both_sides
 from ledger.changeover.extras import (
     Copied,
     Extras,
+    Paired,
     copied_partitions,
-    extras_of,
+    ends_of_extras,
     extras_starts,
-    measured_extras,
     offsets_of,
     ranges_text,
+    read_extras,
     without_lost,
 )
 from ledger.changeover.pairs import Pair
 from ledger.changeover.tail_pairing import ReadTail, read_tails
 from ledger.config.values import FlowConfig
 from ledger.context import Context
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, RefusedPartitionError
 from ledger.facts.deficits import DeficitsDecided, DeficitsPolicy, ReturnedRange
-from ledger.facts.extras import LocalCause
 from ledger.facts.history import expand
 from ledger.facts.syncs import (
     LOST_AT_SOURCE,
@@ -44,21 +45,21 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.kafka.cluster import require_recorded
-from ledger.words import counted
+from ledger.kafka.record_fields import key_state
+from ledger.words import counted, some_of
 
 
 @dataclass(frozen=True, slots=True)
 class Deficit:
     """`ranges`: offsets of `partition`, where the copies lie, about which nothing is decided. `unpaired`: of these so
     many that nobody had recorded with their source; `brought`: so many came from other clusters since. `copied_to`: up
-    to where `pair.source` is what was copied. `held`: offsets of copies of what the source holds, ascending."""
+    to where `pair.source` is what was copied."""
 
     flow: FlowConfig
     pair: PartitionPair
     ranges: tuple[OffsetRange, ...]
     unpaired: int
     copied_to: int
-    held: tuple[OffsetRange, ...]
     brought: int = 0
 
     @property
@@ -98,15 +99,26 @@ class Deficit:
         }
 
 
-def list_deficits(context: Context, flows: Sequence[FlowConfig], copied: Sequence[Copied]) -> list[Deficit]:
-    """By partition, as both clusters and the ledger are now, whatever of it is recorded already.
+def list_deficits(
+    context: Context, flows: Sequence[FlowConfig], copied: Sequence[Copied]
+) -> tuple[list[Deficit], Paired]:
+    """By partition, as both clusters and the ledger are now, whatever of it is recorded already; and what dead drivers
+    had copied that their sources hold still.
 
     Raises `PreconditionError` where what a dead driver had copied can be compared with nothing.
     """
-    decided, found = context.state.deficits(), []
+    decided, found, paired = (
+        context.state.deficits(),
+        list[Deficit](),
+        dict[PartitionPair, list[OffsetRange]](),
+    )
     for flow in flows:
         pairs = [one.pair for one in copied if one.flow == flow]
         tails = {tail.pair: tail for tail in read_tails(context, flow, pairs)}
+        paired |= {
+            pair: [source for sync in effective(tail.syncs) for source, _ in copies_of(sync)]
+            for pair, tail in tails.items()
+        }
         brought = _brought_by_others(context, flow, pairs)
         pairs += [pair for pair in brought if pair not in pairs]
         starts = context.cluster(flow.target).ends([pair.target.place for pair in pairs])
@@ -124,7 +136,7 @@ def list_deficits(context: Context, flows: Sequence[FlowConfig], copied: Sequenc
             one = deficit(flow, pair, rows, start, known, brought.get(pair, ()))
             if one is not None:
                 found.append(one)
-    return found
+    return found, paired
 
 
 def _brought_by_others(
@@ -215,7 +227,6 @@ def deficit(
         ranges,
         offsets_of(left(unpaired)),
         position,
-        tuple(held),
         brought=offsets_of(left(since)),
     )
 
@@ -244,25 +255,8 @@ def _lost_at_source(rows: Sequence[OffsetSync]) -> Iterator[OffsetRange]:
                 yield first, min(target_end, held_to)
 
 
-def decisions(
-    context: Context, one: Deficit, staying: Mapping[LocalCause, Sequence[OffsetRange]]
-) -> Iterator[DeficitsDecided]:
-    """That it comes back, but for what stays of it."""
-    known = joined(sorted(part for ranges in staying.values() for part in ranges))
-    returned = [part for whole in one.ranges for part in without(whole, known)]
-    if returned:
-        yield _decision(context, one, DeficitsPolicy.RETURN, returned)
-    for cause, ranges in staying.items():
-        yield _decision(context, one, DeficitsPolicy.STAY, ranges, cause)
-
-
-def _decision(
-    context: Context,
-    one: Deficit,
-    policy: DeficitsPolicy,
-    ranges: Sequence[OffsetRange],
-    cause: LocalCause | None = None,
-) -> DeficitsDecided:
+def decision(context: Context, one: Deficit, policy: DeficitsPolicy) -> DeficitsDecided:
+    """What is recorded of it."""
     source, target = one.pair.source, one.pair.target
     return DeficitsDecided(
         cluster=one.flow.source,
@@ -274,12 +268,35 @@ def _decision(
         held_topic=target.topic,
         held_topic_id=target.topic_id,
         policy=policy,
-        cause=cause,
         ranges=tuple(
             ReturnedRange(partition=target.partition, return_start=start, return_end=end)
-            for start, end in ranges
+            for start, end in one.ranges
         ),
     )
+
+
+def missing_keys(context: Context, one: Deficit) -> str:
+    """Count and list keys whose last value stays where the copies are, in words.
+
+    Raises `PreconditionError` where the log there cannot be read.
+    """
+    at, last = one.partition, dict[bytes, int]()
+    with both_sides(context, one.flow) as logs:
+        end = ends_of_extras(logs.target, [at])[at.place].last_stable
+        log = logs.log(logs.network.target, at, one.ranges[0][0], end, mirror_producer_ids=frozenset())
+        try:
+            for record in log.read(log.start):
+                if record.cause is None and (key := key_state(record.content).key) is not None:
+                    last[key] = record.offset
+        except RefusedPartitionError as error:
+            raise PreconditionError(f"{error}; nothing was decided") from error
+    missing = [
+        str(offset) for start, end in one.ranges for offset in sorted(last.values()) if start <= offset < end
+    ]
+    offsets = some_of(missing, "offset")
+    keys = f"{counted(len(missing), 'key')} (offsets of copies: {offsets})" if missing else "no key"
+    stay = f"{at.words}: {counted(one.offsets, 'record')} stay at {one.flow.target}"
+    return f"{stay}; {one.flow.source} lacks the last value of {keys}"
 
 
 def parted_at(found: Sequence[Deficit]) -> dict[PartitionPair, int]:
@@ -293,11 +310,12 @@ def parted_at(found: Sequence[Deficit]) -> dict[PartitionPair, int]:
 @dataclass(frozen=True, slots=True)
 class OneSided:
     """`lacking`, `extras`: what the cluster that is back lacks, and what it alone has, measured. `starts`: up to where
-    each of its partitions is copied."""
+    each of its partitions is copied; `paired`: what is to be recorded of that still."""
 
     lacking: list[Deficit]
     extras: list[Extras]
     starts: list[Copied]
+    paired: Paired
 
 
 def list_one_sided(context: Context, pair: Pair) -> OneSided:
@@ -312,6 +330,6 @@ def list_one_sided(context: Context, pair: Pair) -> OneSided:
     require_recorded(context.state, back, promoted)
     flows = pair.flows_of(context.config.flows.values(), context.config.copies)
     copied = copied_partitions(context, pair, flows)
-    lacking = list_deficits(context, flows, copied)
+    lacking, paired = list_deficits(context, flows, copied)
     starts = without_lost(extras_starts(context, back, copied), parted_at(lacking))
-    return OneSided(lacking, measured_extras(back, list(extras_of(context, back, starts))), starts)
+    return OneSided(lacking, read_extras(context, back, starts, None, paired), starts, paired)

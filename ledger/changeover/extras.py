@@ -3,7 +3,7 @@
 Nothing here changes anything.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ledger.changeover.brought import paired
@@ -11,7 +11,8 @@ from ledger.changeover.pairs import Pair
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError, UsageError
-from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy, LocalCause
+from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy, PartitionKey
+from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import (
     FlowPosition,
     OffsetRange,
@@ -25,6 +26,7 @@ from ledger.facts.syncs import (
 )
 from ledger.kafka.batches import BatchHeader
 from ledger.kafka.cluster import ClusterAdmin, LogReader, PartitionEnds, headers_between
+from ledger.recorders.observation import read_groups
 from ledger.words import counted, instant, some_of
 
 READ_BYTES = 64 * 1000 * 1000
@@ -72,7 +74,7 @@ class Extras:
     """Offsets of a partition that no flow has brought to another cluster, and about which nothing is decided.
 
     `pair`: the partition, and the one that `flow` copies it to. `readers`: by group with a commit behind the first of
-    them how many lie below that, as recorded last. `unpaired`: records that the flow had copied to the other cluster
+    them how many lie below that. `unpaired`: records that the flow had copied to the other cluster
     and nobody could pair: some of the offsets may be theirs. `log_start`: of the partition. `measured` None: nobody has
     read them.
     """
@@ -102,10 +104,8 @@ class Extras:
             + (f"; read by {read}" if read else "")
         )
 
-    def decided(
-        self, cluster_id: str, policy: ExtrasPolicy, cause: LocalCause | None = None
-    ) -> ExtrasDecided:
-        """What is recorded of them: what is to become of them, and why they stay where they were to be copied."""
+    def decided(self, cluster_id: str, policy: ExtrasPolicy) -> ExtrasDecided:
+        """What is recorded of them: what is to become of them."""
         at = self.partition
         return ExtrasDecided(
             cluster=self.flow.source,
@@ -113,7 +113,6 @@ class Extras:
             topic=at.topic,
             topic_id=at.topic_id,
             policy=policy,
-            cause=cause,
             ranges=tuple(
                 ExtraRange(partition=at.partition, extra_start=start, extra_end=end)
                 for start, end in self.ranges
@@ -147,6 +146,20 @@ def offsets_of(ranges: Iterable[OffsetRange]) -> int:
 def ranges_text(ranges: Iterable[OffsetRange]) -> str:
     """As people read them, the last offset of each included."""
     return ", ".join(f"{start} to {end - 1}" for start, end in ranges)
+
+
+def compacted(clusters: Iterable[ClusterAdmin], topics: Collection[str]) -> frozenset[str]:
+    """Topics that one of these clusters compacts, or may compact: it does not say."""
+    found = set[str]()
+    for cluster in clusters:
+        answer = cluster.topic_settings(sorted(topics))
+        found |= answer.refused.keys()
+        found |= {
+            name
+            for name, settings in answer.read.items()
+            if "compact" in settings.effective.get("cleanup.policy", "")
+        }
+    return frozenset(found)
 
 
 # Partitions ---------------------------------------------------------------------------------------
@@ -262,8 +275,26 @@ def ends_of_extras(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) ->
 # Extras -------------------------------------------------------------------------------------------
 
 
+Paired = Mapping[PartitionPair, Sequence[OffsetRange]]
+"""Source offsets of what a dead driver had copied and nobody has recorded yet."""
+
+
+def read_extras(
+    context: Context,
+    back: ClusterAdmin,
+    starts: Sequence[Copied],
+    ends: Ends | None = None,
+    paired: Paired | None = None,
+) -> list[Extras]:
+    """Extras of a cluster that answers: measured, less what mirrors write there now, with who has read them by now."""
+    found = extras_of(context, back, starts, ends, paired or {})
+    measured = measured_extras(back, list(found), _unrecorded(context, back))
+    commits = _commits(context, back) if measured else {}
+    return [replace(one, readers=_readers(one, commits.get(one.partition.place, {}))) for one in measured]
+
+
 def extras_of(
-    context: Context, back: ClusterAdmin, starts: Sequence[Copied], ends: Ends | None = None
+    context: Context, back: ClusterAdmin, starts: Sequence[Copied], ends: Ends | None, paired: Paired
 ) -> Iterator[Extras]:
     """Of each partition what lies behind the map and no flow has written there, less what is decided; not measured.
 
@@ -273,27 +304,35 @@ def extras_of(
     ends = ends_of_extras(back, [one.pair.source for one in starts]) if ends is None else ends
     decided = state.extras().decided
     claims = state.written_by_flows(back.alias, sorted({one.pair.source.topic for one in starts}))
-    commits: dict[tuple[str, int], list[tuple[str, int]]] = {}
-    for commit in state.last_checkpoints(back.alias):
-        if commit.committed_offset is not None:
-            place = commit.topic, commit.partition
-            commits.setdefault(place, []).append((commit.group_id, commit.committed_offset))
     found: list[tuple[Copied, tuple[OffsetRange, ...]]] = []
     for one in starts:
         at = one.pair.source
         end = ends[at.place]
         whole = max(one.copied_to, end.log_start), end.high_watermark
-        known = (*claims.get(at.key, ()), *decided.get(at.key, ()))
+        known = (*claims.get(at.key, ()), *decided.get(at.key, ()), *paired.get(one.pair, ()))
         if whole[0] < whole[1] and (ranges := tuple(without(whole, joined(sorted(known))))):
             found.append((one, ranges))
-    unpaired = unpaired_records(context, [one for one, _ in found])
+    unpaired = unpaired_records(context, [one for one, _ in found if one.pair not in paired])
     for one, ranges in found:
-        place = one.pair.source.place
-        below = {name: _below(ranges, offset) for name, offset in commits.get(place, ())}
-        readers = {name: count for name, count in below.items() if count}
-        yield Extras(
-            one.flow, one.pair, ranges, ends[place].log_start, readers, unpaired[one.flow.name, one.pair]
-        )
+        log_start = ends[one.pair.source.place].log_start
+        left = unpaired.get((one.flow.name, one.pair), 0)
+        yield Extras(one.flow, one.pair, ranges, log_start, unpaired=left)
+
+
+def _commits(context: Context, back: ClusterAdmin) -> dict[tuple[str, int], dict[str, int]]:
+    """Commits by place and group as they are now, of groups that flows record; where one is not shown, as recorded."""
+    patterns = {flow.group_patterns for flow in context.config.flows.values()}
+    there = read_groups(back, lambda name: any(one.matches(name) for one in patterns), back.topics())
+    found: dict[tuple[str, int], dict[str, int]] = {}
+    for commit in (*context.state.last_checkpoints(back.alias), *there.checkpoints):
+        if commit.committed_offset is not None:
+            found.setdefault((commit.topic, commit.partition), {})[commit.group_id] = commit.committed_offset
+    return found
+
+
+def _readers(one: Extras, commits: Mapping[str, int]) -> dict[str, int]:
+    below = {name: _below(one.ranges, offset) for name, offset in commits.items()}
+    return {name: count for name, count in below.items() if count}
 
 
 def _below(ranges: Sequence[OffsetRange], offset: int) -> int:
@@ -323,17 +362,43 @@ def unpaired_records(context: Context, copied: Sequence[Copied]) -> dict[tuple[s
     return found
 
 
-def measured_extras(back: LogReader, found: Sequence[Extras]) -> list[Extras]:
-    """The same, each read up to `READ_BYTES` a partition; raises `ClusterUnavailableError` where it cannot be read."""
-    return [replace(one, measured=_measured(back, one)) for one in found]
+Unrecorded = Mapping[PartitionKey, Sequence[tuple[int, FlowProducer]]]
+"""By partition of the cluster that is back the offset behind which a flow's copies are not recorded, and the flow."""
 
 
-def _measured(back: LogReader, one: Extras) -> Measured:
-    known, read = Measured(), 0
-    for start, end in one.ranges:
-        for header in headers_between(back, one.partition, start, end):
-            if read >= READ_BYTES:
-                return replace(known, is_whole=False)
-            read += header.size
-            known = known.with_batch(header, (max(header.base_offset, start), min(header.end_offset, end)))
-    return known
+def _unrecorded(context: Context, back: ClusterAdmin) -> Unrecorded:
+    producers = context.state.identities().producers(back.cluster_id())
+    found: dict[PartitionKey, list[tuple[int, FlowProducer]]] = {}
+    for flow in context.config.flows.values():
+        if flow.target == back.alias and (producer := producers.get(flow.name)) is not None:
+            for at in context.state.positions(flow.name):
+                found.setdefault(at.pair.target.key, []).append((at.position.target_offset, producer))
+    return found
+
+
+def measured_extras(back: LogReader, found: Sequence[Extras], unrecorded: Unrecorded) -> list[Extras]:
+    """The same, each read up to `READ_BYTES` a partition, less what flows have just written there.
+
+    Raises `ClusterUnavailableError` where a partition cannot be read.
+    """
+    measured = (_measured(back, one, unrecorded.get(one.partition.key, ())) for one in found)
+    return [one for one in measured if one.ranges]
+
+
+def _measured(back: LogReader, one: Extras, unrecorded: Sequence[tuple[int, FlowProducer]]) -> Extras:
+    known, read, copies = Measured(), 0, list[OffsetRange]()
+    batches = (
+        (whole, header) for whole in one.ranges for header in headers_between(back, one.partition, *whole)
+    )
+    for (start, end), header in batches:
+        if read >= READ_BYTES:
+            known = replace(known, is_whole=False)
+            break
+        read += header.size
+        part = max(header.base_offset, start), min(header.end_offset, end)
+        if any(part[0] >= behind and flow.wrote(header.producer_id) for behind, flow in unrecorded):
+            copies.append(part)
+        else:
+            known = known.with_batch(header, part)
+    ranges = tuple(part for whole in one.ranges for part in without(whole, joined(copies)))
+    return replace(one, ranges=ranges, measured=known)

@@ -7,7 +7,7 @@ from ledger.changeover.brought import brought, last_incarnations
 from ledger.changeover.chained import require_no_chain
 from ledger.changeover.decisions import Decisions
 from ledger.changeover.deficits import list_one_sided
-from ledger.changeover.extras import Extras
+from ledger.changeover.extras import Extras, compacted
 from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.holding import left_words
 from ledger.changeover.left_behind import groups_left
@@ -75,6 +75,8 @@ def see_return(
     found.behind = _behind(context, topics, promoted)
     if is_open:
         return found
+    found.compacted = compacted((back, promoted), names)
+    decided = decided.of_compacted(found.compacted)
     changed = Pair(pair.source, pair.target, tuple(name for name in names if name not in begun))
     known = list_one_sided(context, changed)
     found.deficits, found.extras, starts = known.lacking, known.extras, known.starts
@@ -83,12 +85,14 @@ def see_return(
     there_still = {one.pair.source.topic for one in starts}
     recreated = decided.to_recreate(there_still, alone)
     found.recreated = recreated | begun
-    found.not_returned = sorted(decided.not_returned(lacking) - recreated)
+    found.not_returned = sorted(one for one in lacking - recreated if decided.of_deficits(one) is None)
     if recreated:
         found.topics = tuple(replace(one, topic_id="") if one.topic in recreated else one for one in topics)
         found.behind = _behind(context, found.topics, promoted)
         own_starts = [one for one in starts if one.pair.source.topic in recreated]
-        found.lost_with_topics = lost_with_topics(context, back, promoted, own_starts, found.extras)
+        found.lost_with_topics = lost_with_topics(
+            context, back, promoted, own_starts, found.extras, known.paired
+        )
         found.not_allowed = lacking_rights(context, pair.target, recreated)
     if not found.extras and not found.deficits:
         _require_no_cut_to_begin_at(context, at, pair, own)

@@ -6,29 +6,30 @@ Applications stay at work there; what has to stand still is the cluster that is 
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.changeover import recreating
 from ledger.changeover.cut import cut_of_pair
-from ledger.changeover.decisions import Decisions
-from ledger.changeover.deficits import Deficit, decisions, list_deficits, parted_at
+from ledger.changeover.decisions import DEFICITS_OF_KEYS, EXTRAS_OF_KEYS, Decisions
+from ledger.changeover.deficits import Deficit, decision, list_deficits, missing_keys, parted_at
 from ledger.changeover.directions import change_direction
 from ledger.changeover.extras import (
     Copied,
     Ends,
     Extras,
+    Paired,
+    compacted,
     copied_partitions,
     ends_of_extras,
     extras_of,
     extras_starts,
-    measured_extras,
+    read_extras,
     unpaired_records,
     without_lost,
 )
 from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
-from ledger.changeover.newest_of_keys import compacted, staying
 from ledger.changeover.pairs import Pair, require_opposites
 from ledger.changeover.recreating import lacking_rights, lost_with_topics, recreate
 from ledger.changeover.replicating import finish_replicating, replicate
@@ -40,12 +41,12 @@ from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.cut_offsets import Cut, CutSide
-from ledger.facts.deficits import DeficitsDecided
+from ledger.facts.deficits import DeficitsDecided, DeficitsPolicy
 from ledger.facts.direction import Demoted, WayBackOpened, WayBackTopic
 from ledger.facts.extras import RECREATING, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
-from ledger.facts.syncs import PartitionPair, without
+from ledger.facts.syncs import PartitionPair
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.mirror.starts import require_usable
 from ledger.store.session import random_id
@@ -114,15 +115,16 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     for flow in ways_back:
         _require_recorded(context, flow, copied)
     made = recreate(context, asked.target, before, say)
-    lacking = list_deficits(context, flows, copied)
+    lacking, paired = list_deficits(context, flows, copied)
     for lack in lacking:
         say(f"deficits: {asked.target}: {lack.words}")
     names = {one.pair.source.topic for one in copied}
     asked.decisions.require_about({*names, *before}, asked.target, undone="nothing was decided")
-    recreated = _to_recreate(context, asked, copied, lacking)
+    asked = replace(asked, decisions=asked.decisions.of_compacted(compacted((back, promoted), names)))
+    recreated = _to_recreate(context, asked, copied, lacking, paired)
     _require_allowed(context, asked, recreated)
     others = [one for one in lacking if one.pair.source.topic not in recreated]
-    _require_returned(asked, others)
+    _require_deficits_decided(asked, others)
     _wait_behind_losses(context, [one for one in copied if one.pair.source.topic not in recreated], say)
     tails = [(flow, [one.pair for one in copied if one.flow == flow]) for flow in flows]
     tails += [(flow, settled) for flow in ways_back if (settled := _settled(context, flow))]
@@ -130,20 +132,19 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         record_tails(context, flow, pairs, say)
     starts = extras_starts(context, back, copied)
     ends = ends_of_extras(back, [one.pair.source for one in starts])
-    found = measured_extras(back, list(extras_of(context, back, starts, ends)))
+    found = read_extras(context, back, starts, ends)
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
     _require_decided(asked, found)
     of_recreated = [one for one in starts if one.pair.source.topic in recreated]
-    lost = lost_with_topics(context, back, promoted, of_recreated, found)
+    lost = lost_with_topics(context, back, promoted, of_recreated, found, {})
     for one in lost:
         say(f"lost with {one.partition.topic} of {asked.target}: {one.words}")
     _require_given_up(asked, lost)
     operation_id = context.why.operation_id or random_id()
     context = context.part_of(operation_id)
     named = replace(pair, topics=tuple(sorted({*(one.pair.target.topic for one in copied), *before})))
-    if lacking:  # the cut goes by it
-        context.record(*_decided_deficits(context, lacking, recreated, say))
+    kept = _decide_deficits(context, asked, lacking, recreated, say)  # the cut goes by it
     cut = cut_of_pair(context, named, operation_id=operation_id)
     for flow in ways_back:
         require_usable(flow, cut, undone="nothing was decided")
@@ -156,14 +157,13 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         if (of_flow := [one for one in found if one.flow == flow and _policy(asked, one) is policy])
     ]
     copied_extras += [words for flow in flows for words in finish_replicating(context, flow, say)]
-    left = _undecided(context, found)
-    if left or lost:
-        context.record(*(_decision(asked, back.cluster_id(), one) for one in (*left, *lost)))
+    if found or lost:
+        context.record(*(_decision(asked, back.cluster_id(), one) for one in (*found, *lost)))
     former = {one.pair.source.topic: one.pair.source.topic_id for one in copied}
     made += recreate(context, asked.target, {name: former[name] for name in sorted(recreated)}, say)
     # Where a failback before had promoted it: applications are not there, and the mirror is let in again.
     demoted = change_direction(context, Demoted, asked.home, cut_operation=operation_id)
-    words = [_decided_words(asked, found, left), *copied_extras, *made, cut.words]
+    words = [_decided_words(asked, found), *kept, *copied_extras, *made, cut.words]
     words += [demoted.words] if demoted.operation_id is not None else []
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
     context.record(_opened_way(asked, back, promoted, named.topics or ()))
@@ -221,7 +221,11 @@ def _settled(context: Context, flow: FlowConfig) -> list[PartitionPair]:
 
 
 def _to_recreate(
-    context: Context, asked: AskedMirrorBack, copied: Sequence[Copied], lacking: Sequence[Deficit]
+    context: Context,
+    asked: AskedMirrorBack,
+    copied: Sequence[Copied],
+    lacking: Sequence[Deficit],
+    paired: Paired,
 ) -> frozenset[str]:
     """Topics that are deleted now: what has taken the place of one since, and is copied to, is not."""
     state, back = context.state, context.cluster(asked.target)
@@ -233,7 +237,7 @@ def _to_recreate(
         if not (recreations.is_new(at.topic_id) and way is not None and way.holds(at.topic, at.topic_id)):
             names.add(at.topic)
     starts = without_lost(extras_starts(context, back, copied), parted_at(lacking))
-    alone = {one.partition.topic for one in extras_of(context, back, starts)}
+    alone = {one.partition.topic for one in extras_of(context, back, starts, None, paired)}
     return asked.decisions.to_recreate(names, alone)
 
 
@@ -279,27 +283,50 @@ def _wait_behind_losses(context: Context, copied: Sequence[Copied], say: Say) ->
     patience.until(left, say, advice="A clock is wrong: set it, then try again")
 
 
-def _require_returned(asked: AskedMirrorBack, lacking: Sequence[Deficit]) -> None:
-    if names := sorted(asked.decisions.not_returned({one.pair.source.topic for one in lacking})):
-        records = sum(one.offsets for one in lacking if one.pair.source.topic in names)
+def _require_deficits_decided(asked: AskedMirrorBack, lacking: Sequence[Deficit]) -> None:
+    left = [one for one in lacking if asked.decisions.of_deficits(one.pair.source.topic) is None]
+    if names := sorted({one.pair.source.topic for one in left}):
+        records = sum(one.offsets for one in left)
         raise UnsafeError(
             f"{asked.target} lacks {counted(records, 'record')} of {some_of(names, 'topic')} "
-            f"that {asked.source} has copies of; nothing was decided. Say that they come back: --deficits return, or "
-            "--deficits TOPIC=return"
+            f"that {asked.source} has copies of; nothing was decided. {_UNDECIDED_DEFICITS}"
+            + _of_keys(asked, names, DEFICITS_OF_KEYS)
         )
 
 
-def _decided_deficits(
-    context: Context, lacking: Sequence[Deficit], recreated: Collection[str], say: Say
-) -> Iterator[DeficitsDecided]:
-    """Of compacted topics what would come back behind something newer of its key stays; to a topic that is created
-    again all comes back in its order."""
-    for flow in {one.flow.name: one.flow for one in lacking}.values():
-        mine = [one for one in lacking if one.flow == flow]
-        names = compacted(context, flow, {(one.pair.source.topic, one.partition.topic) for one in mine})
-        for one in mine:
-            in_order = one.partition.topic not in names or one.pair.source.topic in recreated
-            yield from decisions(context, one, {} if in_order else staying(context, one, say))
+def _decide_deficits(
+    context: Context,
+    asked: AskedMirrorBack,
+    lacking: Sequence[Deficit],
+    recreated: Collection[str],
+    say: Say,
+) -> list[str]:
+    """Record what becomes of each; returns what stays, in words. To a topic that is created again all comes back, in
+    its order."""
+    rows, kept = list[DeficitsDecided](), list[str]()
+    for one in lacking:
+        topic = one.pair.source.topic
+        policy = DeficitsPolicy.RETURN if topic in recreated else asked.decisions.of_deficits(topic)
+        assert policy is not None, "each has one"
+        if policy is DeficitsPolicy.KEEP:
+            kept.append(missing_keys(context, one))
+            say(kept[-1])
+        rows.append(decision(context, one, policy))
+    if rows:
+        context.record(*rows)
+    return kept
+
+
+_UNDECIDED_DEFICITS = (
+    "Say what becomes of them: --deficits return, or --deficits TOPIC=return: they come back; --deficits TOPIC=keep: "
+    "they stay where the copies are"
+)
+
+
+def _of_keys(asked: AskedMirrorBack, names: Collection[str], why: str) -> str:
+    """Why what was said of some of these topics, if anything was, is no decision."""
+    found = sorted(asked.decisions.compacted & set(names))
+    return f". {some_of(found, 'topic')}: {why}" if found else ""
 
 
 def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras]) -> None:
@@ -311,23 +338,8 @@ def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras]) -> None:
             "or --extras TOPIC=keep: they stay there, are copied nowhere, and groups pass them; salvage: the same, and "
             "they are copied to TOPIC.salvaged of the other cluster before; replicate: they are copied to the topic "
             "itself there; recreate: they are lost with the topic, which is deleted, made again, and gets all that the "
-            "other cluster has"
+            "other cluster has" + _of_keys(asked, left, EXTRAS_OF_KEYS)
         )
-
-
-def _undecided(context: Context, found: Sequence[Extras]) -> list[Extras]:
-    """Less what was decided while extras were copied: some of compacted topics stay."""
-    decided = context.state.extras().decided
-    left = [
-        replace(
-            one,
-            ranges=tuple(
-                part for whole in one.ranges for part in without(whole, decided.get(one.partition.key, ()))
-            ),
-        )
-        for one in found
-    ]
-    return [one for one in left if one.ranges]
 
 
 def _policy(asked: AskedMirrorBack, one: Extras) -> ExtrasPolicy | None:
@@ -340,12 +352,11 @@ def _decision(asked: AskedMirrorBack, cluster_id: str, one: Extras) -> ExtrasDec
     return one.decided(cluster_id, policy)
 
 
-def _decided_words(asked: AskedMirrorBack, found: Sequence[Extras], left: Sequence[Extras]) -> str:
-    """`left`: what was not decided while extras were copied."""
+def _decided_words(asked: AskedMirrorBack, found: Sequence[Extras]) -> str:
     if not found:
         return f"{asked.target} has nothing that was never copied"
-    copied = sum(one.offsets for one in left if _policy(asked, one) is ExtrasPolicy.REPLICATE)
-    given_up = sum(one.offsets for one in left if _policy(asked, one) in RECREATING)
+    copied = sum(one.offsets for one in found if _policy(asked, one) is ExtrasPolicy.REPLICATE)
+    given_up = sum(one.offsets for one in found if _policy(asked, one) in RECREATING)
     words = (
         [f"{counted(given_up, 'offset')} of {asked.target} given up with their topics"] if given_up else []
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ledger.changeover.decisions import DEFICITS_OF_KEYS, EXTRAS_OF_KEYS
 from ledger.changeover.losses import forecast_downtime, loss_figures, loss_objectives
 from ledger.changeover.plans import (
     Blocker,
@@ -457,15 +458,17 @@ def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[B
             f"{topic} of {source} is not promoted over {target}: applications have not left {target} for it",
         )
     for one in returned.extras:
-        if one.partition.topic in returned.undecided:
+        if (topic := one.partition.topic) in returned.undecided:
+            why = f"; {EXTRAS_OF_KEYS}" if topic in returned.compacted else ""
             yield Blocker(
                 BlockerCode.EXTRAS,
-                f"{target} alone has what would lie in front of all that comes back: {one.words}",
-                cause=one.partition.topic,
+                f"{target} alone has what would lie in front of all that comes back: {one.words}{why}",
+                cause=topic,
             )
     for lack in returned.deficits:
-        if lack.pair.source.topic in returned.not_returned:
-            yield Blocker(BlockerCode.DEFICITS, f"{target}: {lack.words}", cause=lack.pair.source.topic)
+        if (topic := lack.pair.source.topic) in returned.not_returned:
+            why = f"; {DEFICITS_OF_KEYS}" if topic in returned.compacted else ""
+            yield Blocker(BlockerCode.DEFICITS, f"{target}: {lack.words}{why}", cause=topic)
     yield from _of_deletion(returned, seen, choices)
     if returned.not_fenced and choices.fence in (FenceChoice.HOOK, FenceChoice.NONE):
         names = ", ".join(returned.not_fenced)

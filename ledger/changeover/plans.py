@@ -100,10 +100,11 @@ _ADVICE: Mapping[BlockerCode, str] = {
     "promoted are named by --topic",
     BlockerCode.EXTRAS: "say what becomes of them: --extras keep (they stay where they are, are copied nowhere, and "
     "groups pass them) or --extras salvage (the same, once they are copied to topics of their own) or --extras "
-    "replicate (they are copied to their topics, behind what was written there since) or --extras "
-    "recreate (they are lost with their topics, which are deleted, made again, and get all that is at the other "
-    "cluster); of one topic --extras TOPIC=keep",
-    BlockerCode.DEFICITS: "say that they come back: --deficits return, or of one topic --deficits TOPIC=return",
+    "replicate (they are copied to their topics, behind what was written there since; not of compacted topics) or "
+    "--extras recreate (they are lost with their topics, which are deleted, made again, and get all that is at the "
+    "other cluster); of one topic --extras TOPIC=keep",
+    BlockerCode.DEFICITS: "say that they come back (--deficits return, or of one topic --deficits TOPIC=return; not of "
+    "compacted topics), or that they stay where the copies are (--deficits TOPIC=keep)",
     BlockerCode.LOST_WITH_TOPIC: "keep the topic (--extras TOPIC=keep), or give up by name what is lost "
     "with it: --accept lost_with_topic=TOPIC",
     BlockerCode.NOT_ALLOWED: "grant it to the administrator of TARGET, or keep the topic (--extras TOPIC=keep)",

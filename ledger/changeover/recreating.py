@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ledger.changeover.brought import paired
 from ledger.changeover.deficits import copies_of
-from ledger.changeover.extras import Copied, Extras, measured_extras
+from ledger.changeover.extras import Copied, Extras, Paired, measured_extras
 from ledger.changeover.waiting import Patience
 from ledger.config.values import FlowConfig
 from ledger.context import Context
@@ -48,6 +48,7 @@ def lost_with_topics(
     promoted: ClusterAdmin,
     starts: Sequence[Copied],
     extras: Sequence[Extras],
+    paired: Paired,
 ) -> list[Extras]:
     """By partition what the cluster that is back holds and the promoted one does not, beside `extras`; measured.
 
@@ -64,10 +65,10 @@ def lost_with_topics(
     for one in starts:
         end, there = ends[one.pair.source.place], log_starts.get(one.pair.target.place)
         held = [] if there is None else list(_held(context.state, one.flow, one.pair, there.log_start))
-        decided = joined(sorted((*held, *known.get(one.pair.source, ()))))
+        decided = joined(sorted((*held, *known.get(one.pair.source, ()), *paired.get(one.pair, ()))))
         if ranges := tuple(without((end.log_start, end.high_watermark), decided)):
             found.append(Extras(one.flow, one.pair, ranges, end.log_start))
-    return [one for one in measured_extras(back, found) if one.measured and one.measured.records]
+    return [one for one in measured_extras(back, found, {}) if one.measured and one.measured.records]
 
 
 def _held(state: LedgerState, flow: FlowConfig, pair: PartitionPair, log_start: int) -> Iterator[OffsetRange]:

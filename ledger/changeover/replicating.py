@@ -3,16 +3,15 @@
 The flow that has copied the topic so far does that, under a claim of its own, though its target is promoted: the one
 exception. It continues at the target's end with another producer id, so nothing of its own is searched among what
 others wrote, and copies as into a shared target. Its rows say where it stood before: all that others wrote behind that
-is still to come back, and the flow of the way back leaves the copies out, for a mirror wrote them. Of compacted topics
-those alone are copied that nothing newer is known of (`newest_of_keys.py`).
+is still to come back, and the flow of the way back leaves the copies out, for a mirror wrote them. Extras of compacted
+topics are refused (`decisions.py`): a copy would replace what applications have written of its key.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ledger.changeover.bounded_copy import BegunCopy, BoundedCopy, Say, bounded_copy, require_committed
 from ledger.changeover.extras import Extras, ends_of_extras
-from ledger.changeover.newest_of_keys import Copies, compacted, repair, unrepaired, without_overtaken
 from ledger.changeover.pairs import Pair
 from ledger.changeover.shut_out import let_in, shut_out
 from ledger.config.values import FlowConfig
@@ -44,12 +43,6 @@ def replicate(context: Context, flow: FlowConfig, found: Sequence[Extras], say: 
             "nothing was decided. Add it, or try again"
         )
     behind_others = context.state.behind_others(flow.name)
-    meant = found
-    found, about_keys = _without_overtaken(context, flow, found, ends, behind_others)
-    for line in about_keys:
-        say(line)
-    if not found:
-        return "; ".join([_came(flow, meant, 0), *about_keys])
     topics = tuple(sorted({one.pair.target.topic for one in found}))
     pair = Pair(flow.target, flow.source, topics)
 
@@ -58,49 +51,16 @@ def replicate(context: Context, flow: FlowConfig, found: Sequence[Extras], say: 
         meant = {one.pair for one in found}
         return any(at.pair in meant and at.pair.target.key not in behind_others for at in known)
 
-    with _let_in(context, pair, say) as words:
-        with bounded_copy(context, flow, is_renewed=is_renewed) as copy:
-            begun = [
-                _begun(copy, one, ends[one.pair.target.place], one.pair.target.key in behind_others)
-                for one in found
-            ]
-            copy.run(begun, say)
-        about_keys += _repair(context, flow, unrepaired(context, flow), say)
-    done = "; ".join([_came(flow, found, sum(map(copy.records_of, found))), *about_keys, *words])
+    with _let_in(context, pair, say) as words, bounded_copy(context, flow, is_renewed=is_renewed) as copy:
+        begun = [
+            _begun(copy, one, ends[one.pair.target.place], one.pair.target.key in behind_others)
+            for one in found
+        ]
+        copy.run(begun, say)
+    records = counted(sum(map(copy.records_of, found)), "record")
+    done = "; ".join([f"{flow.name}: {records} that were left came to {some_of(topics, 'topic')}", *words])
     say(done)
     return done
-
-
-def _came(flow: FlowConfig, found: Sequence[Extras], records: int) -> str:
-    topics = sorted({one.pair.target.topic for one in found})
-    return f"{flow.name}: {counted(records, 'record')} that were left came to {some_of(topics, 'topic')}"
-
-
-def _without_overtaken(
-    context: Context,
-    flow: FlowConfig,
-    found: Sequence[Extras],
-    ends: Mapping[tuple[str, int], PartitionEnds],
-    behind_others: Mapping[tuple[str, int], int],
-) -> tuple[list[Extras], list[str]]:
-    """What may be copied, and what of it is not, in words: of compacted topics, which it records."""
-    names = compacted(context, flow, {(one.partition.topic, one.pair.target.topic) for one in found})
-    of_keys = [one for one in found if one.pair.target.topic in names]
-    if not of_keys:
-        return list(found), []
-    stood = {
-        at.pair.target: behind_others.get(at.pair.target.key, at.position.target_offset)
-        for at in context.state.positions(flow.name)
-    }
-    left, words = without_overtaken(context, flow, of_keys, ends, stood)
-    return [*(one for one in found if one.pair.target.topic not in names), *left], words
-
-
-def _repair(context: Context, flow: FlowConfig, found: Sequence[Copies], say: Say) -> list[str]:
-    words = repair(context, flow, found) if found else []
-    for line in words:
-        say(line)
-    return words
 
 
 @contextmanager
@@ -122,21 +82,10 @@ def _let_in(context: Context, pair: Pair, say: Say) -> Iterator[list[str]]:
 
 
 def finish_replicating(context: Context, flow: FlowConfig, say: Say) -> list[str]:
-    """What a command that was killed had copied of extras and left so: newest records of keys lie last again, and the
-    mirror is shut out of promoted topics to which it was let in.
+    """Shut the mirror out of promoted topics to which a command that was killed had let it in for extras.
 
     Returns the words of the receipt; none where nothing is to be done. Raises as `replicate`.
     """
-    about_keys: list[str] = []
-    if found := unrepaired(context, flow):
-        pair = Pair(flow.target, flow.source, tuple(sorted({one.target.topic for one in found})))
-        with _let_in(context, pair, say) as words:
-            about_keys = _repair(context, flow, found, say)
-        about_keys += words
-    return about_keys + _shut_out_again(context, flow, say)
-
-
-def _shut_out_again(context: Context, flow: FlowConfig, say: Say) -> list[str]:
     ids = {topic_id for topic_id, _ in context.state.behind_others(flow.name)}
     promoted = context.state.directions()
     named = [

@@ -108,13 +108,13 @@ class SeenReturn:
     `topics`: what comes back to it, by the flow that brings it. `not_promoted`: of these the names where applications
     write at neither side alone. `is_open`: what it has alone is decided, and it gets what is written at the other one.
     While it is not: `extras` and `deficits` by partition, `undecided` and `not_returned`: topics of which nobody says
-    what becomes of these; `recreated`: those that are deleted and created again, `lost_with_topics`: what else of these
-    is at neither side then, `not_allowed`: which rights to do so are lacking, or unknown; `not_fenced`: topics there
-    that are closed to nobody, `fence_refusal`: why the plan's fence cannot close them, None: it can; `at_work`: groups
-    with members there whom nothing keeps out; `expiring`: what may be deleted there, and when, in words; `repeats`: by
-    group how many records it reads again, by cause (`RepeatCause`), as far as that is known before the way back is
-    open. `behind`: offsets that have not come back, and
-    `bytes` which they may take, as some batches tell; None: nobody knows.
+    what becomes of these, `compacted`: topics of which less may become of them; `recreated`: those that are deleted and
+    created again, `lost_with_topics`: what else of these is at neither side then, `not_allowed`: which rights to do so
+    are lacking, or unknown; `not_fenced`: topics there that are closed to nobody, `fence_refusal`: why the plan's fence
+    cannot close them, None: it can; `at_work`: groups with members there whom nothing keeps out; `expiring`: what may
+    be deleted there, and when, in words; `repeats`: by group how many records it reads again, by cause (`RepeatCause`),
+    as far as that is known before the way back is open. `behind`: offsets that have not come back, and `bytes` which
+    they may take, as some batches tell; None: nobody knows.
     """
 
     topics: tuple[PlannedTopic, ...]
@@ -124,6 +124,7 @@ class SeenReturn:
     undecided: Sequence[str] = ()
     deficits: Sequence[Deficit] = ()
     not_returned: Sequence[str] = ()
+    compacted: frozenset[str] = frozenset()
     recreated: frozenset[str] = frozenset()
     lost_with_topics: Sequence[Extras] = ()
     not_allowed: Sequence[str] = ()

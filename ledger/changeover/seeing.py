@@ -67,6 +67,7 @@ from ledger.store import answers
 from ledger.store.catalog import Value
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.state import DeltaLedgerState
+from ledger.topics.naming import INTERNAL_FLOWS
 
 # Seeing -------------------------------------------------------------------------------------------
 
@@ -232,7 +233,7 @@ def known_maps(context: Context, pair: Direction) -> list[KnownMap]:
     directions = state.directions()
     found = []
     for flow, (source, target) in sorted(state.identities().ways().items()):
-        if target not in (pair.source, pair.target):
+        if target not in (pair.source, pair.target) or flow.endswith(INTERNAL_FLOWS):
             continue
         opposite = config.flows[flow].opposite if flow in config.flows else None
         enabled = enabled_between(config, Direction(source, target))

@@ -21,7 +21,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolEr
 from ledger.facts.identity import FlowProducer, LiveCluster
 from ledger.facts.operations import Settled, Why
 from ledger.facts.state import FactLog, LedgerState
-from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause
+from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.kafka.copying import Network
 from ledger.kafka.partition_reader import PartitionReader
@@ -227,20 +227,17 @@ class Tails:
         return tails
 
     def _last(self) -> list[FlowPosition]:
-        """By target partition the furthest; of several incarnations of a source that stand there, the last one seen."""
-        deleted = self.ports.state.deleted_topic_ids(self.flow.source)
-        seen_at = {
-            (one.topic_id, one.partition): one.read_at_ms
-            for one in self.ports.state.last_high_watermarks(self.flow.source)
-        }
+        """By target partition the position that was recorded last: several incarnations of a source may stand there."""
+        at_target: dict[TopicPartition, list[FlowPosition]] = {}
+        for one in paired(self.ports.state, self.flow):
+            at_target.setdefault(one.pair.target, []).append(one)
+        found = [some[0] if len(some) == 1 else max(some, key=self._age) for some in at_target.values()]
+        return sorted(found, key=lambda one: (one.target_topic, one.target_topic_id, one.partition))
 
-        def age(one: FlowPosition) -> tuple[int, bool, int]:
-            source = one.source_topic_id, one.partition
-            return one.position.target_offset, one.source_topic_id not in deleted, seen_at.get(source, -1)
-
-        in_order = sorted(paired(self.ports.state, self.flow), key=age)
-        last = {(one.target_topic, one.target_topic_id, one.partition): one for one in in_order}
-        return [last[place] for place in sorted(last)]
+    def _age(self, one: FlowPosition) -> tuple[tuple[int, int], int]:
+        rows = self.ports.state.recorded_syncs(self.flow.name, one.source_topic, one.partition)
+        places = [row.place[:2] for row in rows if row.sync.source == one.pair.source]
+        return max(places, default=(0, 0)), one.position.target_offset
 
     def _tail(self, recorded: FlowPosition, ends: PartitionEnds | None) -> Tail:
         tail = Tail(recorded, None, "it has no leader at the target; settle again when it has one")

@@ -194,7 +194,7 @@ extras_option = click.option(
     metavar="[TOPIC=]POLICY",
     help="What becomes of records that --to alone has. keep: they stay there and are copied nowhere, and groups pass "
     "them. salvage: the same, and before that they are copied to TOPIC.salvaged at --from. replicate: they are copied "
-    "behind what was written to the topic at --from; of a compacted one only where nothing newer of a key is there. "
+    "behind what was written to the topic at --from; refused of a compacted one. "
     "recreate: the topic is deleted at --to with what it alone has and made again, and all that --from has comes back; "
     "salvage-recreate: the same, once they are copied as by salvage. "
     "Of one topic, or of all others. Can be repeated.",
@@ -203,7 +203,8 @@ extras_option = click.option(
 deficits_option = click.option(
     "--deficits",
     multiple=True,
-    metavar="[TOPIC=]return",
+    metavar="[TOPIC=]POLICY",
     help="What becomes of records that --to has lost and of which --from has copies. return: they come back, in the "
-    "order in which they lie at --from, behind what --to has. Of one topic, or of all. Can be repeated.",
+    "order in which they lie at --from, behind what --to has; refused of a compacted topic. keep: they stay at --from "
+    "alone. Of one topic, or of all others. Can be repeated.",
 )

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from ledger.facts.codec import LEFT_OUT
 from ledger.facts.extras import PartitionKey
 from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.syncs import OffsetRange, TopicPartition, joined
@@ -16,7 +15,7 @@ class DeficitsPolicy(StrEnum):
     """What is to become of deficits."""
 
     RETURN = "return"  # they are copied back, in the order of the cluster that holds them
-    STAY = "stay"  # they stay where the copies are: of their keys something newer would lie in front of them
+    KEEP = "keep"  # they stay where the copies are, at that side alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +34,8 @@ class DeficitsDecided(OperationContent):
     A row per topic; `flow` of the row is null, and `reason` says why.
 
     Keys: `cluster` (alias), `cluster_id`, `topic`, `topic_id` (there), `holder` (alias), `holder_id`, `held_topic`,
-    `held_topic_id` (there), `policy` (`return`, `stay`), `cause` (`overtaken`, `unknown`: why they stay; left out: they
-    return), `ranges`: `partition`, `return_start`, `return_end` each, offsets of the held topic.
+    `held_topic_id` (there), `policy` (`return`, `keep`), `ranges`: `partition`, `return_start`, `return_end` each,
+    offsets of the held topic.
     """
 
     kind: ClassVar = OperationKind.DEFICITS_DECIDED
@@ -50,7 +49,6 @@ class DeficitsDecided(OperationContent):
     held_topic_id: str
     policy: str
     ranges: tuple[ReturnedRange, ...]
-    cause: str | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ledger.facts.changeovers import (
 from ledger.facts.deficits import DeficitsDecided
 from ledger.facts.direction import Demoted, Promoted, WayBackOpened
 from ledger.facts.drills import Drilled
-from ledger.facts.extras import ExtrasDecided, KeysRepaired
+from ledger.facts.extras import ExtrasDecided
 from ledger.facts.fences import Fence, FormerDriversShutOut, MirrorLetIn, MirrorShutOut, Unfenced
 from ledger.facts.group_offsets import MembersRemoved, OffsetsSet, OffsetsSetResult
 from ledger.facts.hand_overs import HandedOver, HandOverResult, HandOverUndone
@@ -62,7 +62,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(PlanApproved, PlanExported, Sheet, UndoBegun, Undone, Drilled, DeficitsDecided, TopicRecreated),
         *(Promoted, Demoted, WayBackOpened, MirrorShutOut, MirrorLetIn, Fence, Unfenced),
         *(HandedOver, HandOverUndone, HandOverResult),
-        *(KeysResynced, KeysRepaired, Settled),
+        *(KeysResynced, Settled),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain, LedgerRepaired, LedgerRestored),
         *(FormerDriversShutOut, FactsArchived, FactsLeft),

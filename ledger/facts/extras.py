@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from ledger.facts.codec import LEFT_OUT
 from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.syncs import OffsetRange, TopicPartition, joined, without
 from ledger.facts.tables import Row
@@ -19,13 +18,6 @@ class ExtrasPolicy(StrEnum):
     REPLICATE = "replicate"  # they are copied as all others
     RECREATE = "recreate"  # they are given up with their topic, which is created again
     SALVAGE_RECREATE = "salvage_recreate"  # the same, once they are copied to a topic of their own
-
-
-class LocalCause(StrEnum):
-    """Why extras stay that were to be replicated: they are of compacted topics, where the newest of a key counts."""
-
-    OVERTAKEN = "overtaken"  # the other side has a newer record of the key
-    UNKNOWN = "unknown"  # it may have had one: a tombstone that a cleaner has removed
 
 
 RECREATING = frozenset({ExtrasPolicy.RECREATE, ExtrasPolicy.SALVAGE_RECREATE})
@@ -51,8 +43,7 @@ class ExtrasDecided(OperationContent):
     A row per topic and policy; `flow` of the row is null, and `reason` says why.
 
     Keys: `cluster` (alias), `cluster_id` (null: nobody has recorded it), `topic`, `topic_id`, `policy` (`keep_local`,
-    `salvage`, `replicate`, `recreate`, `salvage_recreate`), `cause` (`overtaken`, `unknown`: why they stay though they
-    were to be replicated; left out: that was asked for), `ranges`: `partition`, `extra_start`, `extra_end` each.
+    `salvage`, `replicate`, `recreate`, `salvage_recreate`), `ranges`: `partition`, `extra_start`, `extra_end` each.
     """
 
     kind: ClassVar = OperationKind.EXTRAS_DECIDED
@@ -62,31 +53,6 @@ class ExtrasDecided(OperationContent):
     topic_id: str
     policy: str
     ranges: tuple[ExtraRange, ...]
-    cause: str | None = field(default=None, metadata=LEFT_OUT)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeysRepaired(OperationContent):
-    """A partition was read behind copies of extras: records of applications in front of a copy of their key are
-    appended once more ("Extras").
-
-    By `mirror-ledger mirror-back` and the step `mirror_back` of a failback, a row before each time that records are
-    appended, and one when there are none to append any more. `flow` of the row has copied the extras.
-
-    Keys: `cluster` (alias), `cluster_id`, `topic`, `topic_id`, `partition`, `read_to` (offset), `records` (offsets of
-    those that are appended once more, ascending), `unknown` (offsets of copies in front of which a cleaner may have
-    removed such a record, ascending).
-    """
-
-    kind: ClassVar = OperationKind.KEYS_REPAIRED
-    cluster: str
-    cluster_id: str
-    topic: str
-    topic_id: str
-    partition: int
-    read_to: int
-    records: tuple[int, ...]
-    unknown: tuple[int, ...]
 
 
 PartitionKey = tuple[str, int]

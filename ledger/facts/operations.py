@@ -49,7 +49,6 @@ class OperationKind(StrEnum):
     MIRROR_SHUT_OUT = "mirror_shut_out"
     MIRROR_LET_IN = "mirror_let_in"
     KEYS_RESYNCED = "keys_resynced"
-    KEYS_REPAIRED = "keys_repaired"
     # Of changes of direction.
     PLAN = "plan"
     PLAN_APPROVED = "plan_approved"

@@ -4,12 +4,13 @@ The rules P1 to P6 are those of PROTOCOL.md ("Copying a partition").
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from ledger.errors import ProtocolError
 from ledger.facts.findings import Side
 from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import GapCause, SyncCause, TailKnowledge
-from ledger.kafka.batches import BatchHeader
+from ledger.kafka.batches import BatchHeader, next_sequence
 from ledger.mirror.assignment import WRITING, Assignment, OpenRequests, RequestKind, Stop, Troubles
 from ledger.mirror.cutting import cut_behind, without_keyless
 from ledger.mirror.merging import merged, parts_of
@@ -28,6 +29,8 @@ from ledger.mirror.tail import (
     landed_below,
     not_explained,
     paired,
+    records_by_index,
+    records_by_source_offset,
     repeated,
     unreadable,
 )
@@ -361,14 +364,19 @@ class TailReconciliation:
             )
             return True
         self._troubles.settle_trouble(WRITING)
+        self._record_first(written, found)
+        self._pass(found)
+        return True
+
+    def _record_first(self, written: Copy, found: TailBatch, index: int = 0) -> None:
+        """The next step that has a batch lies in the target's batch, from its record `index` on."""
         while isinstance(self._window.first, Skip):
             self._window.pass_first()
         self._settle()
         self._window.take_first()
         at = found.header
-        self.builder.copied(written, base_offset=at.base_offset, recovered=True, producer_id=at.producer_id)
-        self._pass(found)
-        return True
+        base_offset = at.base_offset + index
+        self.builder.copied(written, base_offset=base_offset, recovered=True, producer_id=at.producer_id)
 
     def _merge_as(self, found: TailBatch) -> bool | None:
         """Several steps become one where the batch is what they were merged to; None where it is not.
@@ -443,14 +451,42 @@ class TailReconciliation:
 
     def _leave_unpaired(self, found: TailBatch, cause: SyncCause) -> None:
         self._settle()
-        self.builder.unpaired(
-            first_sequence=found.header.base_sequence,
-            target_start=found.header.base_offset,
-            count=found.written,
-            cause=cause,
-            producer_id=found.header.producer_id,
-        )
+        known = self._record_beginning(found) if self._may_part(found, cause) else 0
+        if known < found.written:
+            self.builder.unpaired(
+                first_sequence=next_sequence(found.header.base_sequence, known),
+                target_start=found.header.base_offset + known,
+                count=found.written - known,
+                cause=cause,
+                producer_id=found.header.producer_id,
+            )
         self._pass(found)
+
+    def _may_part(self, found: TailBatch, cause: SyncCause) -> bool:
+        """Whether the source may have lost its end in the middle of a batch: its next record is the batch's first."""
+        in_sequence = found.header.base_sequence == self._expected_sequence(found)
+        is_pairing = self.assignment.pairs_below is not None
+        is_next = not self._is_behind_hole and (is_pairing or not self._source_may_be_deleted)
+        return cause in (SyncCause.LOST_SOURCE, SyncCause.ACCEPTED) and in_sequence and is_next
+
+    def _record_beginning(self, found: TailBatch) -> int:
+        """Pair the first records of a batch one by one up to where the source parts from it; returns how many."""
+        count = 0
+        try:
+            stored = records_by_index(found)
+            while (copy := self._window.first_copy) is not None:
+                wanted = enumerate(records_by_source_offset(copy).values(), start=count)
+                same = sum(1 for _ in takewhile(lambda one: stored.get(one[0]) == one[1], wanted))
+                if not same:
+                    break
+                part, *rest = cut_behind(copy, same)
+                assert isinstance(part, Copy), "it begins with a record"
+                self._window.replace_first_copy([part, *rest])
+                self._record_first(part, found, count)
+                count += same
+        except ProtocolError:
+            pass  # bytes that cannot be decoded prove nothing
+        return count
 
     def _meet_foreign(self, found: TailBatch) -> None:
         if self.assignment.exclusive and not self._is_accepted(found) and found.header.count:

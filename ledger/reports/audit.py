@@ -28,7 +28,7 @@ _BY_OPERATORS = frozenset(
         *(OperationKind.TOPIC_RECREATED, OperationKind.WAY_BACK_OPENED, OperationKind.PROMOTED),
         *(OperationKind.DEMOTED, OperationKind.FENCE, OperationKind.UNFENCED, OperationKind.HANDED_OVER),
         *(OperationKind.HAND_OVER_UNDONE, OperationKind.SETTLED, OperationKind.MIRROR_SHUT_OUT),
-        *(OperationKind.MIRROR_LET_IN, OperationKind.KEYS_RESYNCED, OperationKind.KEYS_REPAIRED),
+        *(OperationKind.MIRROR_LET_IN, OperationKind.KEYS_RESYNCED),
         *(
             OperationKind.PLAN,
             OperationKind.PLAN_APPROVED,
@@ -189,7 +189,7 @@ def _summary(
 ) -> Section:
     copied: defaultdict[str, int] = defaultdict(int)
     for row in sums:
-        if row["kind"] in ("copied", "adopted"):
+        if row["kind"] in ("copied", "adopted") and row["flow"] in lags:
             copied[row["flow"]] += row["records"] or 0
     lost = sum(int(row[_HELD] or 0) for row in losses)
     status = period.ledger.status()

@@ -40,7 +40,8 @@ def capacity_report(period: Period) -> Report:
 def _rates(period: Period, steps: Sequence[Row], step_ms: int) -> Section:
     by_flow: dict[str, list[Row]] = {flow: [] for flow in period.flows}
     for row in steps:
-        by_flow.setdefault(row["flow"], []).append(row)
+        if row["flow"] in by_flow:
+            by_flow[row["flow"]].append(row)
     rows = tuple(_flow_row(period, flow, found, step_ms) for flow, found in by_flow.items())
     drawn = sorted(by_flow, key=lambda flow: (-sum(row["bytes"] for row in by_flow[flow]), flow))[
         :_MOST_PLOTTED

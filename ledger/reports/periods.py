@@ -17,6 +17,7 @@ from ledger.store import sql
 from ledger.store.catalog import Value
 from ledger.store.heads import heads_at
 from ledger.store.snapshots import OpenedTables
+from ledger.topics.naming import INTERNAL_FLOWS
 from ledger.words import counted, instant
 
 
@@ -58,8 +59,8 @@ class Period:
 
     @cached_property
     def flows(self) -> tuple[str, ...]:
-        """Those that have run by the cut. Raises `PreconditionError` where there is none."""
-        found = sql.flows(self.ledger.snapshot)
+        """Those that have run by the cut, but for internal ones. Raises `PreconditionError` where there is none."""
+        found = tuple(one for one in sql.flows(self.ledger.snapshot) if not one.endswith(INTERNAL_FLOWS))
         if not found:
             raise PreconditionError(
                 f"no flow has run as of {instant(self.until_ms)}; there is nothing to report"

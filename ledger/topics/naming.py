@@ -169,6 +169,8 @@ SALVAGED = ".salvaged"
 
 DEAD_LETTERS = ".dead-letters"
 """Behind the name of a flow: what puts records aside that its target refuses."""
+INTERNAL_FLOWS = (SALVAGED, DEAD_LETTERS)
+"""Behind names of flows that nobody configures: what one has copied once is behind nothing, and waits for nobody."""
 TOPIC_PLACE = "{topic}"
 """In the name of a flow's dead letter topics: where the name of the target topic stands."""
 

@@ -146,11 +146,12 @@ inner join logs as t
     and t.partition = m.target_partition;
 
 -- Where a map found that a log had lost its end, and when that was recorded: the log that it reads, or one that it
--- writes.
+-- writes. What leader epochs tell of a map that begins at extras, its flow has found itself, or will.
 create or replace temporary view log_truncations as
 select t.map_number, m.source_log as log_number, true as is_reader, t.source_start as log_offset, t.recorded_at_ms
 from source_truncations as t
 inner join map_logs as m using (map_number)
+where t.flow not like '%.salvaged'
 union
 select l.map_number, m.source_log as log_number, true as is_reader, o.source_start as log_offset, o.recorded_at_ms
 from offset_syncs as o

@@ -138,6 +138,8 @@ class ChangingPair:
         self.config = _config((*TOPICS, *more_topics), is_chain=is_chain, on_source_truncated=policy)
         self.refused = 0
         self._written = 0
+        self.taken: list[tuple[str, int, str]] = []
+        """What applications wrote and a cluster acknowledged, in this order."""
         self.destination = self.west
         self._producers_at = self.east
         self.processed: dict[str, list[tuple[str, int, str]]] = {group: [] for group in GROUPS}
@@ -225,7 +227,11 @@ class ChangingPair:
 
     def put(self, at: AdministeredCluster, place: tuple[str, int], key: bytes, value: bytes | None) -> bool:
         """A record of a key of one byte, None: its tombstone; whether the cluster took it."""
-        return at.write_as(SHOP, *place, application_batch([content(key, value)], [self.schedule.now_ms()]))
+        batch = application_batch([content(key, value)], [self.schedule.now_ms()])
+        is_taken = at.write_as(SHOP, *place, batch)
+        if is_taken:
+            self.taken.append((*place, (value or b"").decode()))
+        return is_taken
 
     def produce_at_east_later(self) -> None:
         """Producers that nobody has told to stop try again and again, from when east is fenced."""

@@ -56,27 +56,40 @@ def require_lost_comes_back(lost: Mapping[tuple[str, int], int], behind: Strikes
 
 def require_continued_by_a_new_plan(write: str) -> None:
     """A process ends behind a write of creating topics again, and nobody applies its plan any more."""
-    pair, _ = with_extras()
+    pair, extras = with_extras()
     plan = pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK)
     with pytest.raises(ProcessEnded):
         pair.apply(plan, pair.outside.process(behind=lambda name: write in name))
     pair.apply(pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK))
-    require_home(pair, [])
+    require_home(pair, [], given_up=extras)
 
 
-def require_home(pair: ChangingPair, extras: Collection[Placed]) -> None:
-    """Both sides have the same but for what stays at east, and groups have processed each record once."""
-    require_mirrored(pair, extras)
+def require_home(
+    pair: ChangingPair,
+    extras: Collection[Placed],
+    given_up: Collection[Placed] = (),
+    left: Collection[Placed] = (),
+) -> None:
+    """Each record that applications wrote is at both sides once, and groups have processed it once; but for `extras`,
+    which stay at east alone, for those that are `left` at west, and for those that were `given_up`."""
+    require_mirrored(pair, extras, given_up, left)
     pair.end()
 
 
-def require_mirrored(pair: ChangingPair, extras: Collection[Placed]) -> None:
+def require_mirrored(
+    pair: ChangingPair,
+    extras: Collection[Placed],
+    given_up: Collection[Placed] = (),
+    left: Collection[Placed] = (),
+) -> None:
     pair.schedule.spawn("supervisor", pair.forward.supervise)
     pair.until(lambda: pair.is_copied, "east is mirrored again")
-    at_east, at_west = placed(pair, pair.east), placed(pair, pair.west)
-    assert sorted(one for one in at_east if one not in extras) == sorted(at_west)
+    written = sorted({*pair.taken} - {*extras} - {*given_up})
+    assert len({*pair.taken}) == len(pair.taken), "each is another one"
+    assert sorted(placed(pair, pair.west)) == written, "west has each record that was written once"
+    assert sorted(placed(pair, pair.east)) == sorted({*written, *extras} - {*left}), "and so has east"
     for group in GROUPS:
-        assert sorted(pair.processed[group]) == sorted(at_west), f"{group} has processed each record once"
+        assert sorted(pair.processed[group]) == written, f"{group} has processed each record once"
 
 
 def placed(pair: ChangingPair, cluster: object) -> list[Placed]:

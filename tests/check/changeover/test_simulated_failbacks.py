@@ -7,16 +7,22 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.changeover.decisions import POLICIES
 from ledger.changeover.plans import ChangeoverKind, steps_of
-from tests.support.changing_pairs import TOPICS, in_ledger
+from ledger.facts.deficits import DeficitsPolicy
+from tests.simulation.kafka.administered import MIRROR, topic_rule
+from tests.support.changing_pairs import TOPICS, ChangingPair, in_ledger
 from tests.support.failbacks import (
     BACK,
     HOME,
     is_of_recreating,
+    lose_and_return,
+    placed,
     require_home,
-    with_deficits,
+    require_mirrored,
     with_extras,
 )
+from tests.support.histories import examples
 from tests.support.operator_processes import OnceAtEach
 
 pytestmark = pytest.mark.long
@@ -33,15 +39,36 @@ def test_a_topic_that_is_created_again_gets_all_of_the_other_side() -> None:
     told = in_ledger(pair, operation_id)
     assert sorted(told["receipts"]) == sorted(steps_of(ChangeoverKind.FAILBACK, is_promoted=True))
     assert told["directions"] == {("east", "west"): [], ("west", "east"): sorted(TOPICS)}
-    require_home(pair, [one for one in extras if one[0] == "users"])
+    of_users = [one for one in extras if one[0] == "users"]
+    require_home(pair, of_users, given_up=[one for one in extras if one[0] != "users"])
     assert pair.values(pair.east)["orders", 0] == pair.values(pair.west)["orders", 0], "in the order of west"
     now = pair.east.topics()
     assert [name for name in sorted(former) if now[name].topic_id != former[name].topic_id] == ["orders"]
     assert pair.east.topic_by_name["orders"].configuration == settings
 
 
-def test_what_each_side_has_alone_comes_to_the_other_one() -> None:
-    pair, _ = with_deficits({("orders", 0): 1, ("orders", 1): 2})
-    choices = replace(HOME, extras=("replicate",), deficits=("orders=return",))
+EVERY = [(extras, deficits) for extras in POLICIES for deficits in DeficitsPolicy]
+
+
+@pytest.mark.parametrize(
+    ("policy", "of_deficits"),
+    examples(check=[("replicate", "return"), ("salvage", "return"), ("keep", "keep")], soak=EVERY),
+)
+def test_each_decision_about_what_each_side_has_alone_leads_home(policy: str, of_deficits: str) -> None:
+    pair = ChangingPair()
+    pair.west.change_acls([topic_rule(MIRROR, "create", "*")])
+    extras = lose_and_return(pair, {("orders", 0): 1, ("orders", 1): 2, ("users", 0): 1})
+    at_east = placed(pair, pair.east)
+    lost = [one for one in pair.taken if one not in at_east and one[2].startswith("east")]
+    assert len(lost) == 4
+    choices = replace(HOME, extras=(policy,), deficits=(of_deficits,))
     pair.apply(pair.plan(ChangeoverKind.FAILBACK, choices, way=BACK))
-    require_home(pair, [])
+    is_new = "recreate" in policy
+    require_mirrored(
+        pair,
+        extras if policy in ("keep", "salvage") else [],
+        given_up=extras if is_new else [],
+        left=lost if of_deficits == "keep" and not is_new else [],
+    )
+    assert "not_copied_any_more" not in pair.blockers(("east", "west")), "what was salvaged waits for nobody"
+    pair.end()

@@ -37,6 +37,7 @@ from tests.support.changing_pairs import (
     in_ledger,
     value_of,
 )
+from tests.support.compacted_pairs import lasts, lost_and_back
 from tests.support.failbacks import (
     BACK,
     HOME,
@@ -55,7 +56,6 @@ from tests.support.failbacks import (
     with_extras,
 )
 from tests.support.operator_processes import OnceAtEach, ProcessEnded, begins
-from tests.support.replicated_keys import lasts, lost_and_back
 
 
 def undone_at_home(pair: ChangingPair, choices: Choices) -> str:
@@ -513,7 +513,7 @@ def test_processes_that_end_while_topics_are_created_again_lose_nothing_of_west(
     else:
         pair.apply_by_many(plan, behind=ends)
     assert len(ends.ended_at) > 4, ends.ended_at
-    require_home(pair, [])
+    require_home(pair, [], given_up=extras)
     assert not {*placed(pair, pair.east)} & {*extras}
 
 
@@ -543,7 +543,7 @@ def test_what_is_salvaged_before_its_topic_is_deleted_is_at_west() -> None:
     choices = replace(HOME, extras=("salvage-recreate",))
     ends = OnceAtEach(is_of_recreating)
     pair.apply_by_many(pair.plan(ChangeoverKind.FAILBACK, choices, way=BACK), behind=ends)
-    require_home(pair, [])
+    require_home(pair, [], given_up=extras)
     salvaged = [
         (name, number, value_of(one))
         for name, count in TOPICS.items()
@@ -555,7 +555,7 @@ def test_what_is_salvaged_before_its_topic_is_deleted_is_at_west() -> None:
 
 def test_who_gives_up_going_home_is_mirrored_to_the_topics_that_were_created_again() -> None:
     """And goes home later without another decision."""
-    pair, _ = with_extras()
+    pair, extras = with_extras()
     undone_at_home(pair, RECREATE)
     assert pair.produce("orders", 0, at=pair.west), "applications write at west"
     pair.until(lambda: placed(pair, pair.west)[-1] in placed(pair, pair.east), "west is mirrored to east")
@@ -563,17 +563,17 @@ def test_who_gives_up_going_home_is_mirrored_to_the_topics_that_were_created_aga
     pair.consume(pair.west, dict.fromkeys(GROUPS, 1_000))
     ids = {name: topic.topic_id for name, topic in pair.east.topics().items()}
     pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, extras=()), way=BACK))
-    require_home(pair, [])
+    require_home(pair, [], given_up=extras)
     assert {name: topic.topic_id for name, topic in pair.east.topics().items()} == ids
 
 
 def test_twice_there_and_back_with_topics_that_are_created_again() -> None:
     pair = ChangingPair()
-    ids = set[str]()
+    ids, lost = set[str](), list[Placed]()
     for trip in range(2):
-        lose_and_return(pair)
+        lost += lose_and_return(pair)
         pair.apply(pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK))
-        require_mirrored(pair, [])
+        require_mirrored(pair, [], lost)
         ids |= {topic.topic_id for topic in pair.east.topics().values()}
         assert len(ids) == len(TOPICS) * (trip + 1)
     pair.end()
@@ -639,6 +639,21 @@ def test_extras_that_are_replicated_are_read_once_where_applications_are() -> No
     pair, extras = with_extras()
     pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, extras=("replicate",)), way=BACK))
     assert [one for one in placed(pair, pair.west) if one in extras], "they are at west"
+    require_home(pair, [])
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_processes_that_end_at_every_write_of_replicating_copy_nothing_twice(is_before: bool) -> None:
+    pair, _ = with_extras()
+    plan = pair.plan(ChangeoverKind.FAILBACK, replace(HOME, extras=("replicate",)), way=BACK)
+    asked = ("flow:east-to-west", "mirror_let_in", "mirror_shut_out")
+    ends = OnceAtEach(lambda write: any(word in write for word in asked))
+    if is_before:
+        pair.apply_by_many(plan, before=ends)
+    else:
+        pair.apply_by_many(plan, behind=ends)
+    assert len(ends.ended_at) > 4, ends.ended_at
+    assert any("mirror_shut_out" in write for write in ends.ended_at)
     require_home(pair, [])
 
 
