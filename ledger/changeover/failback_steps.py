@@ -239,29 +239,55 @@ def _stopped(step: StepContext) -> str | None:
 
 def _wait_for_groups(step: StepContext, waits: Waits) -> list[str]:
     """Groups that have not read what was replicated of extras, when the time for groups is over: to these it is unread
-    at home too, in front of all that came back."""
-    copies = _replicated(step)
-    if not copies:
-        return []
+    at home too, in front of all that came back.
 
-    def behind() -> list[str]:
-        return sorted(
-            {
-                one.group_id
-                for one in step.state.last_checkpoints(step.plan.from_cluster)
-                if (end := copies.get((one.topic, one.partition))) is not None
-                and one.committed_offset is not None
-                and one.committed_offset < end
-            }
-        )
+    Raises `UnsafeError` where one has not read what stays where it is: at home it would never read that.
+    """
+    copies, kept = _replicated(step), _kept(step)
 
     def left() -> str | None:
-        names = behind()
-        return f"{some_of(names, 'group')} has not read the extras that were copied" if names else None
+        names = sorted({*_behind(step, copies), *_behind(step, kept)})
+        return (
+            f"{some_of(names, 'group')} has not read what is at {step.plan.from_cluster} alone"
+            if names
+            else None
+        )
 
-    with suppress(PreconditionError):
-        step.patience(step.plan.choices.groups_seconds).until(left, waits, advice="")
-    return behind()
+    if copies or kept:
+        with suppress(PreconditionError):
+            step.patience(step.plan.choices.groups_seconds).until(left, waits, advice="")
+    if names := _behind(step, kept):
+        raise UnsafeError(
+            f"{some_of(names, 'group')} has not read what stays at {step.plan.from_cluster} alone (--deficits keep), "
+            f"and would never read it at {step.plan.to_cluster}; nothing of the switch was begun. Let it read there, "
+            f"then continue: {apply_command(step.plan.plan_id)}; or plan again without it (--group)"
+        )
+    return _behind(step, copies)
+
+
+def _behind(step: StepContext, ends: Mapping[tuple[str, int], int]) -> list[str]:
+    """Groups of the plan with a commit where applications are, below one of these."""
+    asked = step.plan.choices.groups
+    return sorted(
+        {
+            one.group_id
+            for one in step.state.last_checkpoints(step.plan.from_cluster)
+            if (end := ends.get((one.topic, one.partition))) is not None
+            and one.committed_offset is not None
+            and one.committed_offset < end
+            and (asked is None or one.group_id in asked)
+        }
+    )
+
+
+def _kept(step: StepContext) -> dict[tuple[str, int], int]:
+    """By topic and partition where applications are the end of what stays there of deficits."""
+    deficits, plan = step.state.deficits(), step.plan
+    return {
+        (one.source_topic, partition): end
+        for one in plan.topics
+        for partition, (_, end) in deficits.kept(plan.to_cluster, one.source_topic_id).items()
+    }
 
 
 def _replicated(step: StepContext) -> dict[tuple[str, int], int]:

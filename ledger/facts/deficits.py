@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from ledger.facts.extras import PartitionKey
 from ledger.facts.operations import OperationContent, OperationKind
-from ledger.facts.syncs import OffsetRange, TopicPartition, joined
+from ledger.facts.syncs import OffsetRange, TopicPartition, joined, without
 from ledger.facts.tables import Row
 
 
@@ -78,6 +78,15 @@ class DecidedDeficits:
     def returning(self, cluster: str, held: TopicPartition) -> tuple[OffsetRange, ...]:
         """Offsets of a partition that go back to a cluster, ascending and apart from each other."""
         return self.ranges.get((cluster, held.key), ())
+
+    def kept(self, cluster: str, topic_id: str) -> dict[int, OffsetRange]:
+        """By partition of a topic where copies lie the range from the first to the last that stays there."""
+        found: dict[int, OffsetRange] = {}
+        for key, decided in self.decided.items():
+            left = [part for whole in decided for part in without(whole, self.ranges.get(key, ()))]
+            if left and (key[0], key[1][0]) == (cluster, topic_id):
+                found[key[1][1]] = left[0][0], left[-1][1]
+        return found
 
     def known(self, cluster: str, held: TopicPartition) -> tuple[OffsetRange, ...]:
         """The same of all about which something is decided."""

@@ -24,9 +24,9 @@ def denied(principal: str, topic: str) -> Permission:
 
 
 def require_nothing_lost_or_twice(pair: ChangingPair, *, records: int) -> None:
-    """Each group has processed each record that is at west once."""
-    at_west = {(*place, value) for place, values in pair.values(pair.west).items() for value in values}
-    assert len(at_west) == records
+    """Each record at west is one that applications wrote, once, and each group has processed it once."""
+    at_west = [(*place, value) for place, values in pair.values(pair.west).items() for value in values]
+    assert len(at_west) == len({*at_west} & {*pair.taken}) == records
     for group in GROUPS:
         assert sorted(pair.processed[group]) == sorted(at_west), group
 

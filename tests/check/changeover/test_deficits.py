@@ -85,4 +85,5 @@ def test_what_returns_is_decided_for_one_cluster() -> None:
     decided = DecidedDeficits.of_rows([row("return", 6, 9), row("keep", 9, 10)])
     assert decided.returning("east", PAIR.target) == ((6, 9),)
     assert decided.known("east", PAIR.target) == ((6, 10),)
+    assert (decided.kept("east", "W"), decided.kept("east", "E")) == ({0: (9, 10)}, {})
     assert decided.returning("north", PAIR.target) == decided.returning("east", PAIR.source) == ()

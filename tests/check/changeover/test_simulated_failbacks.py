@@ -8,7 +8,11 @@ from dataclasses import replace
 import pytest
 
 from ledger.changeover.decisions import POLICIES
+from ledger.changeover.deficits import list_one_sided
+from ledger.changeover.extras import Extras
+from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import ChangeoverKind, steps_of
+from ledger.context import Context
 from ledger.facts.deficits import DeficitsPolicy
 from tests.simulation.kafka.administered import MIRROR, topic_rule
 from tests.support.changing_pairs import TOPICS, ChangingPair, in_ledger
@@ -72,3 +76,32 @@ def test_each_decision_about_what_each_side_has_alone_leads_home(policy: str, of
     )
     assert "not_copied_any_more" not in pair.blockers(("east", "west")), "what was salvaged waits for nobody"
     pair.end()
+
+
+def test_extras_are_listed_with_who_has_read_them_by_now_and_without_what_the_mirror_has_just_written() -> (
+    None
+):
+    pair, extras = with_extras()
+    pair.recorders.is_over = True
+    pair.stop_groups()
+    pair.consume(pair.east, {"audit": 1_000})
+    pair.stop_groups()
+    assert {*extras} <= {*pair.processed["audit"]}
+    listed = one_sided(pair)
+    assert all(one.readers == {"audit": 1} for one in listed), listed
+    assert sum(one.offsets for one in listed) == len(extras), "a dead driver had copied the others"
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, stays=True), way=BACK))
+    at_east = pair.east.log("orders", 0)
+    before = len(at_east.readable())
+    assert pair.produce("orders", 0, at=pair.west)
+    deadline = pair.schedule.monotonic() + 30.0
+    while len(at_east.readable()) == before:
+        assert pair.schedule.monotonic() < deadline, "it is copied"
+        pair.schedule.wait(0.005)
+    assert one_sided(pair) == []
+    pair.end()
+
+
+def one_sided(pair: ChangingPair) -> list[Extras]:
+    with pair.outside.seen_by(pair.outside.process()):
+        return list_one_sided(Context(pair.config), Pair("west", "east", None)).extras

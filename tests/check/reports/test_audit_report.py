@@ -104,6 +104,14 @@ def test_a_stop_lasts_until_it_is_resumed_or_the_period_ends(flow: Operated) -> 
     assert stops[0]["what"] == "stopped: orders partition 0 (foreign_write)"
 
 
+def test_what_was_salvaged_once_is_no_flow_that_is_behind(flow: Operated) -> None:
+    row = {"writer": f"flow:{FLOW}.salvaged", "writer_epoch": 1, "round": 1, "flow": f"{FLOW}.salvaged"}
+    flow.append("writers", {**row, "event": "claimed", "host": "elsewhere:1:2"}, at_ms=at(100))
+    report = told(flow)
+    assert [row["flow"] for row in table(report, "flows")] == [FLOW]
+    assert {row["flow"] for row in table(report, "outages")} == {FLOW}
+
+
 def test_a_period_leaves_out_what_was_recorded_outside_it(flow: Operated) -> None:
     report = told(flow, "--since", str(at(1_205)))
     assert [row["source offsets"] for row in table(report, "causes")] == [2]

@@ -1,6 +1,7 @@
 """A driver and its source die together, somebody settles the flow, and the source comes back."""
 
 import json
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from ledger.store.catalog import Value, query
 from ledger.store.sql import run_query
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.ledger.fact_log import MemoryFactLog
+from tests.simulation.recorders import Recorders
 from tests.support.calm_flows import TOPIC, CalmFlow, values
 
 SETTLED = [("started", "earliest", 0, 0, 0, 0), ("unpaired", "lost_source", 0, 0, 0, 3)]
@@ -66,6 +68,28 @@ def test_what_was_copied_and_not_recorded_is_found_without_the_source_and_paired
     assert (flow.stops(), flow.broken_invariants()) == ({}, {})
     flow.run()
     assert len(flow.syncs()) == 5, "what was paired is not read again"
+
+
+def test_what_was_copied_of_a_topic_that_was_created_again_is_recorded_of_that_one() -> None:
+    """Though the former one stood at the same target offset, and recorders have read that one alone."""
+    flow = CalmFlow(crash=CrashPoint.TASKS_RETURNED)
+    flow.plan.is_over = True
+    flow.write(*"abc")
+    flow.run()
+    Recorders(random.Random(1), flow.schedule, [flow.east], flow.ledger).record_all()
+    flow.east.delete_topic(TOPIC, topic_id=flow.east.topics()[TOPIC].topic_id)
+    flow.east.create_topic(TOPIC, partitions=1, replication_factor=1, configuration={})
+    flow.write(*"de")
+    flow.run()
+    flow.ask(RequestKind.RESUME)
+    flow.plan.is_over = False
+    flow.run()
+    assert values(flow.target()) == [*"abcde"], "and two of them are not recorded"
+    assert flow.settle().records == 2
+    [found] = [row for row in flow.ledger.rows("offset_syncs") if row["kind"] == "unpaired"]
+    assert found["source_topic_id"] == flow.east.topics()[TOPIC].topic_id
+    flow.run()
+    assert (values(flow.target()), flow.stops(), flow.broken_invariants()) == ([*"abcde"], {}, {})
 
 
 def test_settling_again_finds_nothing_more_and_what_came_late_is_found() -> None:

@@ -13,7 +13,7 @@ from ledger.changeover.measures import AskedFence
 from ledger.changeover.plans import ChangeoverKind, Choices, FenceChoice, StepName, steps_of
 from ledger.changeover.seeing import make_plan
 from ledger.context import Context
-from ledger.errors import PreconditionError, UsageError
+from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.acls import denial
 from ledger.facts.fences import FenceHow
 from ledger.facts.operations import Why
@@ -640,6 +640,24 @@ def test_extras_that_are_replicated_are_read_once_where_applications_are() -> No
     pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, extras=("replicate",)), way=BACK))
     assert [one for one in placed(pair, pair.west) if one in extras], "they are at west"
     require_home(pair, [])
+
+
+def test_a_group_that_has_not_read_what_stays_at_west_is_not_taken_home_before_it_has() -> None:
+    pair = ChangingPair()
+    read = pair.consume
+    pair.consume = lambda at, most: read(at, most if at is pair.east else dict.fromkeys(most, 1))  # type: ignore[method-assign]
+    extras = lose_and_return(pair, {("users", 0): 2})
+    left = [one for one in pair.taken if one[0] == "users" and one not in placed(pair, pair.east)][:2]
+    pair.do_consumers_read = False
+    choices = replace(HOME, deficits=("keep",), groups_seconds=3.0)
+    plan = pair.plan(ChangeoverKind.FAILBACK, choices, way=BACK)
+    with pytest.raises(UnsafeError, match=r"'?audit'? has not read what stays at west alone"):
+        pair.apply(plan)
+    pair.stop_groups()
+    pair.consume = read  # type: ignore[method-assign]
+    pair.consume(pair.west, dict.fromkeys(GROUPS, 1_000))
+    pair.apply(plan)
+    require_home(pair, extras, left=left)
 
 
 @pytest.mark.parametrize("is_before", [True, False])
