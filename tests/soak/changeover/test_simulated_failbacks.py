@@ -1,7 +1,7 @@
 """Failbacks that meet a second disaster, are undone, or begin anew, over clusters in memory."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -642,10 +642,16 @@ def test_extras_that_are_replicated_are_read_once_where_applications_are() -> No
     require_home(pair, [])
 
 
-def test_a_group_that_has_not_read_what_stays_at_west_is_not_taken_home_before_it_has() -> None:
+def test_a_group_that_has_not_read_what_stays_at_west_is_not_taken_home_before_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pair = ChangingPair()
     read = pair.consume
-    pair.consume = lambda at, most: read(at, most if at is pair.east else dict.fromkeys(most, 1))  # type: ignore[method-assign]
+
+    def read_little(at: AdministeredCluster, most: Mapping[str, int]) -> None:
+        read(at, most if at is pair.east else dict.fromkeys(most, 1))
+
+    monkeypatch.setattr(pair, "consume", read_little)
     extras = lose_and_return(pair, {("users", 0): 2})
     left = [one for one in pair.taken if one[0] == "users" and one not in placed(pair, pair.east)][:2]
     pair.do_consumers_read = False
@@ -654,7 +660,7 @@ def test_a_group_that_has_not_read_what_stays_at_west_is_not_taken_home_before_i
     with pytest.raises(UnsafeError, match=r"'?audit'? has not read what stays at west alone"):
         pair.apply(plan)
     pair.stop_groups()
-    pair.consume = read  # type: ignore[method-assign]
+    monkeypatch.undo()
     pair.consume(pair.west, dict.fromkeys(GROUPS, 1_000))
     pair.apply(plan)
     require_home(pair, extras, left=left)
