@@ -17,6 +17,7 @@ from ledger.mirror.assignment import StopCause
 from ledger.store.catalog import Value, query
 from ledger.store.sql import run_query
 from tests.simulation.crash_points import CrashPoint
+from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.recorders import Recorders
 from tests.support.calm_flows import TOPIC, CalmFlow, values
@@ -180,6 +181,30 @@ def test_a_source_that_comes_back_with_less_stops_what_it_cannot_explain() -> No
     recorded = flow.syncs()
     flow.run()
     assert flow.syncs() == recorded, "what was accepted is not read again"
+    assert flow.broken_invariants() == {}
+
+
+def test_a_batch_of_which_a_source_has_lost_a_part_is_paired_up_to_where_it_parts() -> None:
+    """Else an operator who accepts what lies there would have the beginning of it copied once more."""
+    flow = CalmFlow(crash=CrashPoint.TASKS_RETURNED)
+
+    def write(*values: str) -> None:
+        for value in values:
+            flow.schedule.jump(1.0)
+            now_ms = flow.schedule.now_ms()
+            flow.source().append(application_batch([content(b"k", value.encode())], [now_ms]), now_ms=now_ms)
+
+    write(*"abc")
+    flow.run()
+    assert [header.count for header in flow.target().headers()] == [3], "small batches were merged"
+    flow.source().lose_end(2)
+    write(*"xy")
+    flow.run()
+    assert (flow.stops(), values(flow.target())) == ({TOPIC: StopCause.TAIL_MISMATCH}, [*"abc"])
+    flow.ask(RequestKind.ACCEPT_FOREIGN)
+    flow.run()
+    assert (flow.stops(), values(flow.target())) == ({}, [*"abcxy"])
+    assert flow.syncs()[1:3] == [("copied", None, 0, 2, 0, 2), ("unpaired", "accepted", 2, 2, 2, 3)]
     assert flow.broken_invariants() == {}
 
 
