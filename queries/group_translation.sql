@@ -11,15 +11,15 @@
 --          lost, expired_on_target, unplaced, extras, others, ahead, gone, hidden, truncated, rewound, exact, at_end
 --
 -- The rule, as tests hold it against first_unread of tests/support/algebra: the lowest offset there that is not read,
--- by the maps of all flows between the two clusters, both ways, by chains of two and from one origin. So following it
--- may repeat records and never skips one. With a flow it tells of what that flow copies, by the same maps. Without one,
--- where a topic goes to one of the same name there, and to others too, only the first is told of. A partition that the
--- group has no commit on, and that nothing is recorded of, is no_commit without an offset. repeated: records behind the
--- place that the group has read. ahead: offsets that it has read and that are not there yet. others: offsets behind the
--- place that no flow between the two has carried; a group that was there has read those below its last commit there, and
--- one that never was does not wait for any. expired: what it has not read and the log there holds no more.
--- map_recorded_at_ms: when the map that is told of last was recorded last; first_read_at_ms: when the commit was first
--- seen.
+-- by the maps of all flows between the two clusters, both ways, by chains of two whose second relays, from one origin.
+-- So following it may repeat records and never skips one. With a flow it tells of what that flow copies, by the same
+-- maps. Without one, where a topic goes to one of the same name there, and to others too, only the first is told of. A
+-- partition that the group has no commit on, and that nothing is recorded of, is no_commit without an offset. repeated:
+-- records behind the place that the group has read. ahead: offsets that it has read and that are not there yet. others:
+-- offsets behind the place that no flow between the two has carried; a group that was there has read those below its
+-- last commit there, and one that never was does not wait for any. expired: what it has not read and the log there
+-- holds no more. map_recorded_at_ms: when the map that is told of last was recorded last; first_read_at_ms: when the
+-- commit was first seen.
 with ways as (
     select w.here_topic, w.here_partition, w.there_topic, w.there_partition
     from copied_ways as w

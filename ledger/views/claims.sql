@@ -178,9 +178,7 @@ inner join link_unplaced_there as u using (link_number)
 union all
 select p.pair_number, 'written' as layer, w.source_start as range_start, w.source_end as range_end, cast(null as bigint) as passed_at
 from pairs as p
-inner join links as k using (here_log, there_log)
-inner join route_mirror_writes as w on w.route_number = k.to_here
-where k.direction = 'brought'
+inner join log_mirror_writes as w on w.log_number = p.there_log
 union all
 select pair_number, 'written' as layer, lowest_end as range_start, there_end as range_end, cast(null as bigint) as passed_at
 from pairs

@@ -64,8 +64,9 @@ left join begun as b
     and b.target_log = w.target_log
 where b.route_number is null;
 
--- Chains of two flows between partitions of current topics, where no flow goes there directly. Source ends are those
--- of the first flow's source, from which the second has what it has come to.
+-- Chains of two flows between partitions of current topics, where no flow goes there directly and the second relays: of
+-- what the first wrote any other flow carries nothing. Source ends are those of the first flow's source, from which the
+-- second has what it has come to.
 create or replace temporary view chained_routes as
 with chains as (
     select
@@ -82,7 +83,7 @@ with chains as (
         b.source_end as second_end,
         b.target_end
     from direct_routes as a
-    inner join direct_routes as b on b.source_log = a.target_log
+    inner join direct_routes as b on b.source_log = a.target_log and b.is_relay
     inner join logs as s on s.log_number = a.source_log and s.is_current
     inner join logs as t on t.log_number = b.target_log and t.is_current
     left join direct_routes as d
@@ -299,37 +300,16 @@ inner join route_copies as s
     and s.target_start < d.doubted_end
     and s.target_start + s.source_end - s.source_start > d.doubted_start;
 
--- Offsets of a route's source that hold what mirrors wrote there.
-create or replace temporary view route_mirror_writes as
--- Below the limit of a map's rows in doubt.
-with held as (
-    select w.map_number, w.source_start, least(w.source_end, coalesce(d.source_limit, w.source_end)) as source_end
-    from mirror_writes as w
-    left join map_limits as d using (map_number)
-    where w.is_current and w.source_start < coalesce(d.source_limit, w.source_end)
-)
-
-select map_number as route_number, source_start, source_end
-from held
-union all
+-- Offsets of a log that hold what mirrors wrote, by all maps that read it, below the limit of their rows in doubt.
+create or replace temporary view log_mirror_writes as
 select
-    c.route_number,
-    greatest(w.source_start, c.source_start) as source_start,
-    least(w.source_end, c.source_end) as source_end
-from chained_routes as c
-inner join held as w on w.map_number = c.first_route
-where w.source_start < c.source_end and w.source_end > c.source_start
-union all
-select
-    c.route_number,
-    greatest(w.source_start, s.target_start) + s.source_start - s.target_start as source_start,
-    least(w.source_end, s.target_start + s.source_end - s.source_start) + s.source_start - s.target_start as source_end
-from chained_routes as c
-inner join held as w on w.map_number = c.second_route
-inner join map_stretches as s
-    on s.map_number = c.first_route
-    and s.target_start < w.source_end
-    and s.target_start + s.source_end - s.source_start > w.source_start;
+    m.source_log as log_number,
+    w.source_start,
+    least(w.source_end, coalesce(d.source_limit, w.source_end)) as source_end
+from mirror_writes as w
+inner join map_logs as m using (map_number)
+left join map_limits as d using (map_number)
+where w.is_current and w.source_start < coalesce(d.source_limit, w.source_end);
 
 -- Offsets of a route's source that it has lost: deleted before they could be copied, or skipped.
 create or replace temporary view route_losses as
@@ -363,34 +343,10 @@ inner join map_stretches as s
     and s.target_start < l.source_end
     and s.target_start + s.source_end - s.source_start > l.source_start;
 
--- All routes; not chains of which the second flow leaves out what the first wrote, as those do that do not relay.
+-- All routes.
 create or replace temporary view routes as
-with carrying as (
-    select route_number
-    from route_stretches
-    where not is_old
-    group by route_number
-),
-
-leaving_out as (
-    select route_number
-    from route_mirror_writes
-    group by route_number
-)
-
 select route_number, source_log, target_log, is_begun, is_relay, source_start, source_end, target_end
 from direct_routes
 union all
-select
-    c.route_number,
-    c.source_log,
-    c.target_log,
-    c.is_begun,
-    c.is_relay,
-    c.source_start,
-    c.source_end,
-    c.target_end
-from chained_routes as c
-left join carrying as s using (route_number)
-left join leaving_out as w using (route_number)
-where s.route_number is not null or w.route_number is null;
+select route_number, source_log, target_log, is_begun, is_relay, source_start, source_end, target_end
+from chained_routes;

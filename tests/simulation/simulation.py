@@ -191,7 +191,7 @@ class Simulation:
         return rng if rng.random() < 0.25 else None
 
     def _draw_shape(self) -> Shape:
-        return self._rng.choices(list(Shape), weights=(8, 1, 1, 1, 1))[0]
+        return self._rng.choices(list(Shape), weights=(8, 1, 1, 1, 0.5, 0.5))[0]
 
     def _draw_faults(self, seed: int) -> frozenset[Fault]:
         if self._plot.faults is not None:

@@ -17,6 +17,7 @@ class Shape(StrEnum):
     MESH = "mesh"  # the same names between three clusters, applications at all of them
     MERGED = "merged"  # two sources into one topic
     CHAIN = "chain"  # east to west, and from there on to north
+    RING = "ring"  # the same names around three clusters, each of which copies what applications write to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ _LINKS = {
     Shape.MESH: tuple((a, b) for a in ("east", "west", "north") for b in ("east", "west", "north") if a != b),
     Shape.MERGED: (("east", "west"), ("north", "west")),
     Shape.CHAIN: (("east", "west"), ("west", "north")),
+    Shape.RING: (("east", "west"), ("west", "north"), ("north", "east")),
 }
 _WRITTEN_AT = {
     Shape.SINGLE: ("east",),
@@ -64,6 +66,7 @@ _WRITTEN_AT = {
     Shape.MESH: ("east", "west", "north"),
     Shape.MERGED: ("east", "north"),
     Shape.CHAIN: ("east",),
+    Shape.RING: ("east", "west", "north"),
 }
 
 

@@ -296,7 +296,7 @@ class FlowEvents:
         if start >= end or flow.source.cluster == "north":
             return
         flow.source.kept_local.append((start, end))
-        self._decide(flow, start, end)
+        self._decide(flow, start, end, set(self.logs) - {flow.source.cluster})
         self._tell(f"{flow.source.cluster} keeps [{start}, {end})")
 
     def _skip(self) -> None:
@@ -304,14 +304,15 @@ class FlowEvents:
         self._notice(flow)
         start, end = flow.source_end, min(flow.source_end + self.chance.randint(1, 3), flow.source.end)
         if start < end and (flow.recorded or flow.pending):
-            self._decide(flow, start, end)
+            further = {"west"} if self.world in RELAYING else set()
+            self._decide(flow, start, end, {flow.target.cluster} | further)
             flow.pending.append(
                 flow.place(replace(lost(start, end, flow.target_end), cause=SyncCause.SKIPPED))
             )
             self._tell(f"{flow.name} skips [{start}, {end})")
 
-    def _decide(self, flow: Flow, start: int, end: int) -> None:
-        """What a flow would copy of that does not go to the target, and not further in a chain.
+    def _decide(self, flow: Flow, start: int, end: int, clusters: set[str]) -> None:
+        """What a flow would copy of that does not go to some clusters.
 
         What other flows have written there is recorded before: who decides has looked at what is nobody's copy.
         """
@@ -323,7 +324,7 @@ class FlowEvents:
             for record in flow.source.records[start:end]
             if record.number is not None and self._left_out(flow, record) is None
         }
-        for cluster in {flow.target.cluster, "west" if self.world in RELAYING else flow.target.cluster}:
+        for cluster in clusters:
             self.decided[cluster] |= kept
 
     def _skew(self) -> int:

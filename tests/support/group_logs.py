@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 
 from ledger.facts.syncs import OffsetRange, OffsetSync, PartitionPair, TopicPartition
 from tests.support.algebra.first_unread import Ends, Place, first_unread, known_pair
@@ -212,6 +213,11 @@ WORLDS = {
     "chain": [("east", "north"), ("north", "west")],
     "relay": [("north", "east"), ("east", "west")],
     "two_sources": [("east", "west"), ("north", "west")],
+    "ring": [("east", "west"), ("west", "north"), ("north", "east")],
+    "ring_back": [("west", "east"), ("north", "west"), ("east", "north")],
+    "full": list(permutations(("east", "west", "north"), 2)),
+    "pair_and_out": [("east", "west"), ("west", "east"), ("west", "north"), ("east", "north")],
+    "pair_beside": [("east", "west"), ("west", "east"), ("west", "north"), ("north", "west")],
 }
 RELAYING = {"chain": "north", "relay": "east"}
 """By world the cluster whose flow copies also what mirrors wrote there."""

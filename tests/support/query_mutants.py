@@ -457,7 +457,7 @@ WITHOUT_ALL_CASES = frozenset(
         "direct_routes",
         "route_copies",
         "route_doubts",
-        "route_mirror_writes",
+        "log_mirror_writes",
         "map_claims",
         "pair_ranges",
         "log_epochs",

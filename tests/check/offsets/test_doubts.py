@@ -111,14 +111,14 @@ def test_in_a_chain_what_was_brought_is_unread_until_it_is_known_to_be_read(
     flows: list[RecordedFlow],
 ) -> None:
     """Whatever is known of the chain: of east's first two records alone a group at east has read the copies."""
-    assert place(flows, at(2, EAST), is_to_west=True).unread == ((2, 4),)
+    relayed = [(NORTH, WEST)]
+    assert place(flows, at(2, EAST), is_to_west=True, relayed=relayed).unread == ((2, 4),)
 
 
 def test_what_may_be_lost_at_the_beginning_of_a_chain_was_not_read_at_its_end() -> None:
-    flows = [TO_NORTH, TO_WEST, finder(EAST, 2)]
-    assert place(flows, at(4), there=at(9, EAST)).offset == 2
-    assert place(flows[:2], at(4), there=at(9, EAST)).offset == 9
-    assert place([TO_NORTH, TO_WEST, finder(NORTH, 2)], at(4), there=at(9, EAST)).offset == 2
+    flows, relayed = [TO_NORTH, TO_WEST], [(NORTH, WEST)]
+    for found, offset in (([finder(EAST, 2)], 2), ([], 9), ([finder(NORTH, 2)], 2)):
+        assert place([*flows, *found], at(4), there=at(9, EAST), relayed=relayed).offset == offset
 
 
 @pytest.mark.parametrize(

@@ -418,17 +418,33 @@ def test_a_chain_is_a_map() -> None:
         flow(EAST, NORTH, copied(0, 4, 1)),
         flow(NORTH, WEST, copied(0, 4, 0, gap(0, 2, GapCause.FILTERED))),
     ]
-    assert told(place(flows, at(0), ends=(0, 6))) == (1, STATUS.EXACT)
-    assert told(place(flows, at(1), ends=(0, 6))) == (2, STATUS.EXACT)
-    found = place(flows, at(2), ends=(0, 6))
+    relayed = [(NORTH, WEST)]
+    assert told(place(flows, at(0), ends=(0, 6), relayed=relayed)) == (1, STATUS.EXACT)
+    assert told(place(flows, at(1), ends=(0, 6), relayed=relayed)) == (2, STATUS.EXACT)
+    found = place(flows, at(2), ends=(0, 6), relayed=relayed)
     assert told(found) == (3, STATUS.EXTRAS)
     assert found.unread == ((3, 6),)
-    assert place(flows, at(2, EAST), is_to_west=True).offset == 1
+    assert place(flows, at(2, EAST), is_to_west=True, relayed=relayed).offset == 1
 
 
 def test_a_flow_that_does_not_relay_makes_no_chain() -> None:
-    flows = [flow(EAST, NORTH, copied(0, 4, 0)), flow(NORTH, WEST, copied(0, 4, 0, gap(0, 4)))]
-    assert told(place(flows, at(2), ends=(0, 4))) == (None, STATUS.NO_MAP)
+    """Whether it has left out what the first flow copied, or has not read it yet."""
+    for left_out in (copied(0, 4, 0, gap(0, 4)), started(0, 0)):
+        flows = [flow(EAST, NORTH, copied(0, 4, 0)), flow(NORTH, WEST, left_out)]
+        assert told(place(flows, at(2), ends=(0, 4))) == (None, STATUS.NO_MAP)
+
+
+def test_in_a_ring_copies_that_are_not_recorded_are_unread_whoever_has_seen_them() -> None:
+    """East e0..e9; west e0'..e6' recorded, e7' e8' e9' not, and the flow from there to north has read them."""
+    ring = [
+        flow(EAST, WEST, copied(0, 7, 0)),
+        flow(WEST, NORTH, copied(0, 10, 0, gap(0, 10))),
+        flow(NORTH, EAST, started(0, 0)),
+    ]
+    for flows in (ring, ring[:2]):
+        found = place(flows, at(7, EAST), ends=(0, 10), is_to_west=True)
+        assert told(found) == (7, STATUS.UNPLACED)
+        assert found.unread == ((7, 10),)
 
 
 def test_a_chain_counts_where_no_flow_goes_there_directly() -> None:

@@ -89,6 +89,7 @@ def without_epochs(at: MemorySnapshot) -> MemorySnapshot:
 
 
 def asked(lives: list[Life], *, have_epochs: bool) -> Iterator[Both]:
+    """Not of a group that was put back there: its commit here does not say that it wants to read again."""
     at = snapshot_of(lives) if have_epochs else without_epochs(snapshot_of(lives))
     by_flow = _by_place(run_query(catalog.query("offset_translation"), {"flow": FLOW}, at).to_pylist())
     sides = {"from_cluster": HERE, "to_cluster": THERE, "flow": FLOW}
@@ -96,7 +97,8 @@ def asked(lives: list[Life], *, have_epochs: bool) -> Iterator[Both]:
     for names, life in zip(names_of(lives), lives, strict=True):
         for group in life.groups:
             place = group.name, names.topic, names.partition
-            if place in by_flow and place in between and life.maps_are_told():
+            is_back = any(topic_id.startswith(THERE) for topic_id in group.put_back_on)
+            if place in by_flow and place in between and life.maps_are_told() and not is_back:
                 yield Both(life, group, by_flow[place], between[place])
 
 

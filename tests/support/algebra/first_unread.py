@@ -33,9 +33,10 @@ Invariants
         nobody recorded, clocks that differ
 
 What simpler rules would skip, found by simulated histories (`tests/check/domain/pair`):
-    - Behind the end of a map its flow may have copied what it has not recorded. The other flow has seen that as
-      mirrors' records: those that no row claims are of U3. So is what lies between the ends of several maps
-      where no flow reads it, and what a chain brought of a middle log behind the first map's recorded end.
+    - Behind the end of a map its flow may have copied what it has not recorded. Another flow that reads the log,
+      wherever it goes, has seen that as mirrors' records: those that no row claims are of U3. So is what lies between
+      the ends of several maps where no flow reads it, and what a chain brought of a middle log behind the first map's
+      recorded end.
     - A rewound group may have come back above the place where its move had brought it: a commit seen since that is
       higher tells. Who was rewound may have passed copies here that are not recorded: `alone_to` counts no more.
     - A commit that was seen last before a move is not where the group stands: the move's place is.
@@ -228,8 +229,7 @@ class _Asked:
 
     def unclaimed_mirror_writes(self) -> tuple[OffsetRange, ...]:
         """What a mirror wrote there and no row tells of yet."""
-        written = (found for link in self.pair.links for found in link.mirror_writes)
-        return leftover(written, self.pair.there.claims)
+        return leftover(self.pair.there.mirror_writes, self.pair.there.claims)
 
     def unclaimed_between_ends(self) -> tuple[OffsetRange, ...]:
         """Where nobody reads what lies there: behind the end of one map and before that of another."""
@@ -369,7 +369,7 @@ def _holds(ranges: Iterable[OffsetRange], offset: int) -> bool:
 # A pair of partitions put together from the rows of all flows that touch them.
 #
 # Between two incarnations of a topic records go by a flow, by a chain of two through a third log, or from
-# one origin to both sides. A chain counts where no flow goes there directly.
+# one origin to both sides. A chain counts where no flow goes there directly, and the second one relays.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -440,10 +440,8 @@ def _chains(routes: Sequence[Route], source: TopicPartition, target: TopicPartit
     for first in routes:
         for second in routes:
             middle = first.offset_map.target
-            if first.goes(source, middle) and second.goes(middle, target):
-                found = composed(first, second)
-                if found is not None:
-                    yield found
+            if second.is_relay and first.goes(source, middle) and second.goes(middle, target):
+                yield composed(first, second)
 
 
 def _from_origins(
@@ -468,6 +466,7 @@ def _known_log(
         reported=reported,
         heard=unreported(known.reported_by_writers(log), reported),
         claims=known.claims(log, over=over),
+        mirror_writes=known.mirror_writes(log),
     )
 
 

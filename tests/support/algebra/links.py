@@ -414,8 +414,8 @@ class Link:
     `there_end`: up to where it reaches there. `decided_to`: all below it there was copied to here, or shall not be;
     None: nothing is copied from there to here. `taken_to`: all below it here was copied to there, or shall not be;
     None: nothing is copied from here to there. `only_there`, `only_here`: records of the origin that the other side
-    has not got yet. `mirror_writes`: what mirrors wrote there, as far as this map has read it. `here_start`: the first
-    offset here that it knows of, None: it knows none. `brings_copies`: what mirrors wrote there comes to here, too.
+    has not got yet. `here_start`: the first offset here that it knows of, None: it knows none. `brings_copies`: what
+    mirrors wrote there comes to here, too.
     `lost_here`: records here that the way there has lost.
     """
 
@@ -427,7 +427,6 @@ class Link:
     only_here: tuple[OffsetRange, ...] = ()
     unplaced_there: tuple[UnplacedThere, ...] = ()
     unplaced_here: tuple[UnplacedHere, ...] = ()
-    mirror_writes: tuple[OffsetRange, ...] = ()
     here_start: int | None = None
     brings_copies: bool = False
     lost_here: tuple[OffsetRange, ...] = ()
@@ -467,11 +466,6 @@ def brought(route: Route) -> Link:
         unplaced_here=tuple(
             UnplacedHere((found.target_start, found.target_end), found.source_start)
             for found in route.unpaired
-        ),
-        mirror_writes=tuple(
-            (gap.source_start, gap.source_end)
-            for gap in offset_map.unmapped
-            if gap.cause is GapCause.MIRROR_WRITE
         ),
         here_start=min((found.target_start for found in route.copies), default=None),
         brings_copies=route.is_relay,
@@ -653,6 +647,16 @@ class KnownFlows:
                 if is_same(flow.target, log) and flow.source.topic_id not in over
             ),
             log,
+        )
+
+    def mirror_writes(self, log: TopicPartition) -> tuple[OffsetRange, ...]:
+        """What mirrors wrote to a log, as far as the flows that read it have come."""
+        reading = (self._reported(flow).offset_map() for flow in self.flows if is_same(flow.source, log))
+        return tuple(
+            (gap.source_start, gap.source_end)
+            for offset_map in reading
+            for gap in offset_map.unmapped
+            if gap.cause is GapCause.MIRROR_WRITE
         )
 
     def epoch_starts(self, log: TopicPartition) -> tuple[EpochStart, ...]:
@@ -847,11 +851,9 @@ _Piece = Segment | Unmapped
 _Kind = TypeVar("_Kind", Segment, Unmapped, Segment | Unmapped)
 
 
-def composed(first: Route, second: Route) -> Route | None:
-    """The route of a chain; None when the second flow leaves out what the first wrote, as those that do not relay."""
+def composed(first: Route, second: Route) -> Route:
+    """The route of a chain; a second flow that does not relay carries nothing of the first: that is no chain."""
     offset_map = _composed_map(first.offset_map, second.offset_map)
-    if offset_map is None:
-        return None
     through = [*second.offset_map.segments, *second.old]
     old = [*_through(first.old, through), *_through(first.offset_map.segments, second.old)]
     reached = max((found.source_end for found in through), default=0)
@@ -899,13 +901,11 @@ def _origins(ranges: Iterable[OffsetRange], segments: Iterable[Segment]) -> Iter
     yield from _images(ranges, swapped)
 
 
-def _composed_map(first: OffsetMap, second: OffsetMap) -> OffsetMap | None:
+def _composed_map(first: OffsetMap, second: OffsetMap) -> OffsetMap:
     start, end = _source_of(first, second.source_start), _source_of(first, second.source_end)
     pieces = _joined_up(list(_carried(first, second, start, end)), second)
     segments = tuple(piece for piece in pieces if isinstance(piece, Segment))
     left_out = tuple(piece for piece in pieces if isinstance(piece, Unmapped))
-    if not segments and any(piece.cause is GapCause.MIRROR_WRITE for piece in left_out):
-        return None
     return OffsetMap(
         flow=f"{first.flow}, {second.flow}",
         source=first.source,

@@ -29,7 +29,8 @@ class KnownLog:
 
     `log_start` and `high_watermark` None: never recorded. `epoch_starts`: of the map that reads this log. `reported`:
     truncations that this map has recorded, so that leader epochs tell of them as well. `heard`: truncations that
-    only other flows have found. `claims`: what rows of any flow claim here, ascending.
+    only other flows have found. `claims`: what rows of any flow claim here, ascending. `mirror_writes`: what flows that
+    read this log, wherever they go, have found that mirrors wrote here.
     """
 
     topic_id: str
@@ -39,6 +40,7 @@ class KnownLog:
     reported: tuple[Truncation, ...] = ()
     heard: tuple[Truncation, ...] = ()
     claims: tuple[tuple[int, int], ...] = ()
+    mirror_writes: tuple[tuple[int, int], ...] = ()
 
     def valid_to(self, commit: Commit) -> int:
         """The commit's offset, or the lower one from which on the log lost what it was made on."""
