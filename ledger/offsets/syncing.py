@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -114,11 +114,15 @@ class SyncAnswers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SyncPass:
-    """What one pass came to: how many groups were translated, how many commits made, and why others were not."""
+    """What one pass came to: how many groups were translated, how many commits made, and why others were not.
+
+    `waiting`: commits to which the map has not come yet.
+    """
 
     translated: int
     synced: int
     hindered: Mapping[Place, Hindrance]
+    waiting: int = 0
 
 
 @dataclass(slots=True)
@@ -140,6 +144,8 @@ class GroupSync:
     _commits: Mapping[CommitKey, object] = field(default_factory=dict)
     _found: dict[CommitKey, Answer] = field(default_factory=dict)
     _left: dict[CommitKey, SourceCommit] = field(default_factory=dict)
+    _awaited: dict[tuple[Place, str], int] = field(default_factory=dict)
+    """By place and topic id at the target, the lowest commit that was seen since: the map has to come to it."""
     _map_state: object = None
     _said: dict[Place, Hindrance] = field(default_factory=dict)
     _refused: dict[Place, tuple[int, int]] = field(default_factory=dict)
@@ -148,16 +154,24 @@ class GroupSync:
     def run_once(self) -> SyncPass:
         """Raises as the target and the ledger do; the next pass finds again what this one has not done."""
         translated = self._translate()
-        done = self._sync(translated) if self.commits else SyncPass(translated, 0, {})
+        known = [answer for answer in self._found.values() if self._is_known(answer)]
+        waiting = len(self._found) - len(known) if self._found else len(self._commits)
+        done = self._sync(known) if self.commits else SyncPass(0, 0, {})
         if self.emit is not None:  # last: a topic that cannot be written keeps no group from being synced
-            self.emit(self._found.values())
-        return done
+            self.emit(known)
+        return replace(done, translated=translated, waiting=waiting)
 
-    def _sync(self, translated: int) -> SyncPass:
+    def _is_known(self, answer: Answer) -> bool:
+        """Whether the map has come to the commit, or to one that the group has read on from since it was seen."""
+        at, committed = (place_of(answer), answer["target_topic_id"]), answer["committed_offset"] or 0
+        awaited = self._awaited[at] = min(committed, self._awaited.get(at, committed))
+        return bool(committed - (answer["ahead"] or 0) >= awaited)
+
+    def _sync(self, known: Iterable[Answer]) -> SyncPass:
         now_ms = self.clock.now_ms()
         wanted = {
             place_of(answer): answer
-            for answer in self._found.values()
+            for answer in known
             if self._of(place_of(answer)).is_due(answer["target_offset"] or 0, now_ms)
         }
         hindered, there = self._hindered(wanted, now_ms)
@@ -165,7 +179,7 @@ class GroupSync:
         due = {place: answer for place, answer in wanted.items() if place not in hindered}
         self._say(hindered)
         synced = self._commit(due, there) if due and there is not None else 0
-        return SyncPass(translated, synced, hindered)
+        return SyncPass(0, synced, hindered)
 
     # -- what is to be committed -----------------------------------------------------------------
 
@@ -356,9 +370,9 @@ LATER_BY = 10
 """... up to so many intervals: then it takes more of the time, and commits at the target are no older than that."""
 
 
-def pause_s(interval_s: float, took_s: float) -> float:
-    """How long to wait after a pass."""
-    return max(interval_s, min(PARTS_OF_TIME * took_s, LATER_BY * interval_s))
+def pause_s(interval_s: float, took_s: float, *, is_waiting: bool = False) -> float:
+    """How long to wait after a pass: not longer for what it took where commits wait for the map to come to them."""
+    return max(interval_s, took_s if is_waiting else min(PARTS_OF_TIME * took_s, LATER_BY * interval_s))
 
 
 class SyncThread:
@@ -370,6 +384,7 @@ class SyncThread:
         self._flow = flow
         self._ended = threading.Event()
         self._trouble: str | None = None
+        self._waiting = 0
         self._defect: BaseException | None = None
         self._thread = beside(self._work, name=f"sync_groups:{flow}")
 
@@ -402,7 +417,8 @@ class SyncThread:
             began = time.monotonic()
             if not self._pass():
                 return
-            waited_s = pause_s(self._seconds, time.monotonic() - began)
+            took_s = time.monotonic() - began
+            waited_s = pause_s(self._seconds, took_s, is_waiting=self._waiting > 0)
 
     def _pass(self) -> bool:
         """Whether there may be another one; what it failed with is said once, and found again by the next."""
@@ -418,10 +434,14 @@ class SyncThread:
             self._trouble = str(error)
             return True
         self._trouble = None
+        counts = {"flow": self._flow, "commits": done.synced, "waiting": done.waiting}
         if done.synced:
+            log.info("%(flow)s: synced %(commits)d commits of groups", counts)
+        if done.waiting and not self._waiting:
             log.info(
-                "%(flow)s: synced %(commits)d commits of groups", {"flow": self._flow, "commits": done.synced}
+                "%(flow)s: %(waiting)d commits of groups wait until what they are behind is copied", counts
             )
+        self._waiting = done.waiting
         return True
 
 

@@ -87,19 +87,23 @@ class GroupRows:
 
 @dataclass(slots=True)
 class GroupRecord:
-    """What is recorded, as far as this epoch knows; `recorded` follows the append of what `rows` returned."""
+    """What is recorded, as far as this epoch knows; `recorded` follows the append of what `rows` returned.
+
+    `of_former`: commits that were made on a topic of which another one has taken the place. None: nothing was read yet.
+    """
 
     writer: str
     observer: Observer
     checkpoints: dict[OffsetKey, Checkpoint]
     groups: dict[str | None, GroupFact]
     share_offsets: dict[OffsetKey, ShareOffset]
+    of_former: frozenset[OffsetKey] | None = None
 
     def rows(self, seen: Observation, *, swept: bool) -> GroupRows:
         """`swept`: unchanged commits are appended as well."""
         if seen.groups is None:
             return GroupRows()
-        read = offsets_by_key(seen.groups.checkpoints)
+        read = self._by_their_topics(offsets_by_key(seen.groups.checkpoints))
         shared = offsets_by_key(seen.groups.share_offsets)
         last = not_read_again(self.checkpoints, read) if swept else self.checkpoints
         unlisted = self._unlisted(seen.groups)
@@ -126,6 +130,31 @@ class GroupRecord:
         self.checkpoints |= offsets_by_key(rows.checkpoints)
         self.groups |= groups_by_id(rows.groups)
         self.share_offsets |= offsets_by_key(rows.share_offsets)
+
+    def _by_their_topics(self, read: Mapping[OffsetKey, Checkpoint]) -> dict[OffsetKey, Checkpoint]:
+        """Clusters keep commits by name. One that lies beyond the end of a topic when it is first seen there was made
+        on the one before, and is recorded with the id of that, until the group commits another offset."""
+        others = {
+            key: (self.checkpoints[key], row)
+            for key, row in read.items()
+            if key in self.checkpoints and row.committed_offset and row.topic_id
+            if self.checkpoints[key].topic_id not in (None, row.topic_id)
+        }
+        ends = self.observer.admin.ends(sorted({key[1:] for key in others})) if others else {}
+        known, found = self.of_former, set[OffsetKey]()
+        for key, (last, row) in others.items():
+            end, offset = ends.get(key[1:]), row.committed_offset or 0
+            is_same = last.committed_offset == offset and (known is None or key in known)
+            if is_same or (end is not None and offset > end.high_watermark):
+                found.add(key)
+        for group, topic, partition in sorted(found - (known or frozenset())):
+            log.warning(
+                "%(writer)s: what group %(group)s has committed for partition %(partition)d of topic %(topic)s was "
+                "made on the topic of that name before it was created again",
+                {"writer": self.writer, "group": group, "topic": topic, "partition": partition},
+            )
+        self.of_former = frozenset(found)
+        return {**read, **{key: replace(read[key], topic_id=others[key][0].topic_id) for key in found}}
 
     def _unlisted(self, read: GroupsRead) -> Mapping[str, UnreadGroup]:
         """What became of the groups that are recorded and were not listed; deleted ones are asked for once.

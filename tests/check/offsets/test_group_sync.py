@@ -13,7 +13,7 @@ from ledger.facts.groups import RECOMMIT_AFTER_MS, CommitRefusal, Hindrance, New
 from ledger.facts.tables import Row
 from ledger.offsets.maker_topics import Checkpoints
 from ledger.offsets.setting import SourceCommit, synced_before
-from ledger.offsets.syncing import CommitKey, GroupSync, SyncPass
+from ledger.offsets.syncing import CommitKey, GroupSync, SyncPass, pause_s
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
 from tests.support.fakes import Dying, FakeClock
@@ -61,6 +61,7 @@ class Ledger:
             "target_partition": partition,
             "target_offset": min(offset, self.mapped_to),
             "status": "exact" if offset <= self.mapped_to else "ahead",
+            "ahead": max(offset - self.mapped_to, 0),
             "absence": "gone" if key in self.absent else None,
             "metadata": "a note",
         }
@@ -177,14 +178,55 @@ def test_only_groups_that_have_moved_are_translated(syncing: Syncing) -> None:
     assert syncing.ledger.asked == [["audit", "billing"], ["billing"]]
 
 
-def test_who_is_ahead_gets_the_end_of_the_map_and_more_when_that_has_moved(syncing: Syncing) -> None:
+def test_nothing_is_set_by_a_map_that_has_not_come_to_the_commit(syncing: Syncing) -> None:
+    """Its end would be read again from there on, and the next pass may come late."""
+    syncing.ledger.committed[KEY] = 120
+    for mapped_to in (0, 100, 119):
+        syncing.ledger.mapped_to = mapped_to
+        assert syncing.run() == SyncPass(1, 0, {}, waiting=1)
+        assert (syncing.there, syncing.rows) == (None, [])
+    syncing.ledger.mapped_to = 120
+    assert syncing.run() == SyncPass(1, 1, {})
+    assert syncing.there == 120
+
+
+def test_who_reads_on_in_front_of_the_map_gets_its_end_and_more_when_that_has_moved(syncing: Syncing) -> None:
+    """The map has come to where the group was seen first: that it is ahead for a moment is how both go on."""
     syncing.ledger.committed[KEY] = 120
     syncing.run()
-    assert (syncing.there, syncing.rows[-1]["status"]) == (100, "ahead")
+    syncing.ledger.committed[KEY], syncing.ledger.mapped_to = 140, 125
+    syncing.run()
+    assert (syncing.there, syncing.rows[-1]["status"]) == (125, "ahead")
     assert syncing.run().translated == 0
     syncing.ledger.mapped_to = 130
     syncing.run()
-    assert syncing.there == 120
+    assert syncing.there == 130
+    syncing.ledger.committed[KEY] = 135
+    syncing.run()
+    assert syncing.there == 130
+
+
+def test_who_is_put_back_waits_for_no_more_than_it_has_read(syncing: Syncing) -> None:
+    syncing.ledger.committed[KEY] = 120
+    syncing.run()
+    syncing.ledger.committed[KEY] = 90
+    assert syncing.run().synced == 1
+    syncing.ledger.committed[KEY] = 110
+    assert (syncing.run().synced, syncing.there) == (1, 100)
+
+
+def test_a_target_that_was_created_again_has_to_come_to_the_commit_again(syncing: Syncing) -> None:
+    syncing.run()
+    syncing.target.recreate_topic("east.orders")
+    syncing.ledger.topic_id = syncing.target.topic_by_name["east.orders"].topic_id
+    syncing.ledger.mapped_to, syncing.ledger.committed[KEY] = 0, 41
+    assert syncing.run() == SyncPass(1, 0, {}, waiting=1)
+
+
+def test_the_next_pass_is_not_later_for_what_one_took_where_commits_wait() -> None:
+    assert pause_s(2.0, 3.0) == 20.0
+    assert pause_s(2.0, 3.0, is_waiting=True) == 3.0
+    assert pause_s(60.0, 3.0, is_waiting=True) == 60.0
 
 
 def test_a_group_that_reads_at_the_target_is_left_alone(syncing: Syncing) -> None:

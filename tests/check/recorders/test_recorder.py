@@ -335,3 +335,57 @@ def test_partitions_that_do_not_move_have_no_rows(
     assert 0 < rows["high_watermarks"] <= 720
     assert {row["topic"] for row in ledger.rows("high_watermarks")[1_002:]} == {"orders"}
     assert 50 <= len([row for row in ledger.rows("writers") if row["event"] == "alive"]) <= 120
+
+
+def recreated(cluster: FakeCluster, *, end: int) -> None:
+    """Another topic of the name, with so many records in its first partition."""
+    cluster.add_topic("orders", "id-2", partitions=2)
+    cluster.ends_now["orders", 0] = PartitionEnds(0, end, end, 0)
+
+
+def commits_of_app(ledger: FakeLedger) -> list[tuple[object, object]]:
+    rows = [row for row in ledger.rows("checkpoints") if row["topic"] == "orders"]
+    return [(row["committed_offset"], row["topic_id"]) for row in rows]
+
+
+@pytest.mark.parametrize("is_seen_gone", [False, True])
+def test_a_commit_beyond_the_end_of_another_topic_of_the_name_is_of_the_former_one(
+    recorder: ClusterRecorder,
+    cluster: FakeCluster,
+    ledger: FakeLedger,
+    caplog: pytest.LogCaptureFixture,
+    is_seen_gone: bool,
+) -> None:
+    """Also when the topic has grown past it, and to a recorder that begins then, until the group has read on."""
+    recorder.record_once()
+    if is_seen_gone:
+        del cluster.committed["app", "orders", 0]
+        recorder.record_once()
+        cluster.committed["app", "orders", 0] = 3
+    recreated(cluster, end=2)
+    recorder.record_once()
+    assert (
+        "group app has committed for partition 0 of topic orders was made on the topic of that name"
+        in caplog.text
+    )
+    recreated(cluster, end=9)
+    recorder.record_once()
+    recorder.release()
+    again = recorder_of(cluster, ledger)
+    again.take_role()
+    again.record_once()
+    assert {commit for commit in commits_of_app(ledger) if commit[0] is not None} == {(3, "id-1")}
+    cluster.committed["app", "orders", 0] = 4
+    again.record_once()
+    assert commits_of_app(ledger)[-1] == (4, "id-2")
+
+
+@pytest.mark.parametrize(("offset", "end"), [(3, 3), (3, 8), (2, 2), (0, 0)])
+def test_a_commit_that_does_not_lie_beyond_the_end_is_of_the_topic_that_is_there(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, offset: int, end: int
+) -> None:
+    recorder.record_once()
+    recreated(cluster, end=end)
+    cluster.committed["app", "orders", 0] = offset
+    recorder.record_once()
+    assert commits_of_app(ledger)[-1] == (offset, "id-2")
