@@ -12,6 +12,7 @@ MirrorLedgerError             exit 1
 │   │   └── OtherLedgerError   exit 5   another ledger lies where the one was that the role was claimed in
 │   ├── StepRefusedError      exit 5   what a step of a plan rests on is not so: nothing of it was done
 │   ├── FencedProducerError   exit 5   a flow's producer id was shut out of partitions that it is to write to
+│   ├── RefusedIdError        exit 5   a target takes no producer id that it has not given
 │   ├── OtherClusterError     exit 5   a recorder meets another cluster than the one that it claimed with
 │   └── RefusedSettingError   exit 5   a cluster does not take a setting of a topic
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
@@ -181,6 +182,10 @@ class StepRefusedError(PreconditionError):
 
 class FencedProducerError(PreconditionError):
     """Partitions of a flow refuse its producer id for ever: it continues with another one, which a claim names."""
+
+
+class RefusedIdError(PreconditionError):
+    """A target takes no producer id that it has not given: a flow continues with one that it gives."""
 
 
 class OtherClusterError(PreconditionError):

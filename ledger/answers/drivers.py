@@ -44,7 +44,8 @@ class DriverReport:
 
     `starting_since_ms`: of one that is starting, whose host and process these are then. `failed_start_at_ms`: the
     process that began last, then, ended before it claimed the flow. `ends_by_itself`: it was to run until it had caught
-    up. `asked_to_stop`: by whom, in words, after it was started.
+    up. `asked_to_stop`: by whom, in words, after it was started. `was_id_refused`: the target takes no producer
+    id that it has not given.
     """
 
     state: DriverState
@@ -58,6 +59,7 @@ class DriverReport:
     failed_start_at_ms: int | None = None
     ends_by_itself: bool = False
     asked_to_stop: str | None = None
+    was_id_refused: bool = False
 
     @property
     def is_meant_to_be_away(self) -> bool:

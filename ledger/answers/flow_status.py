@@ -1,6 +1,7 @@
 """Wiring of what `status` and `query` answer: the ledger at a cut, the configuration, which processes are alive."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ledger.answers import drivers
@@ -24,6 +25,7 @@ from ledger.config.values import Figure, FlowConfig
 from ledger.errors import LedgerUnavailableError
 from ledger.facts.cut_offsets import CutSide
 from ledger.facts.findings import Side
+from ledger.facts.identity import was_drawn
 from ledger.facts.operations import OperationKind
 from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, writer_of
 from ledger.facts.state import last_claim
@@ -208,6 +210,9 @@ def driver_of(
     driver = drivers.driver_report(claim, verdict, at_ms=at_ms)
     reported = at.rows(OPERATIONS.name, [("flow", "=", flow.name), ("kind", "in", drivers.END_KINDS)])
     driver = drivers.with_its_end(driver, reported)
+    drawn = {row["target_cluster_id"] for row in rows if was_drawn(row["producer_id"])}
+    if rows and not was_drawn(rows[-1]["producer_id"]) and rows[-1]["target_cluster_id"] in drawn:
+        driver = replace(driver, was_id_refused=True)
     starts = [row for row in reported if row["kind"] == OperationKind.DRIVER_STARTING]
     start = drivers.pending_start(starts, rows)
     if start is None:

@@ -310,6 +310,10 @@ class FlowReport:
             remarks += _driver_remarks(self.driver)
         if self.direction.gave_way:
             remarks += _driver_reasons(self.driver, self.at_ms)
+        if self.driver.was_id_refused:
+            remarks.append(
+                "its target gave its producer id: an application of another cluster may have the same"
+            )
         if self.paused.whole_flow:
             remarks.append("the whole flow is paused")
         if topics := sorted(self.paused.topics):

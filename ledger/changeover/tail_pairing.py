@@ -26,7 +26,7 @@ from ledger.mirror.stops import StopPolicies
 from ledger.store.state import DeltaLedgerState
 from ledger.words import counted, some_of
 
-_READ_WITHIN_S = 300.0
+_READ_WITHIN_S = 30.0  # and again, as long as more of any partition is found out
 
 
 @dataclass(slots=True)
@@ -169,12 +169,17 @@ def _read(flow: FlowConfig, tails: Sequence[ReadTail], carry_out: CarryOut, poli
     while left:
         results = carry_out([tail.assignment for tail in left], _READ_WITHIN_S)
         by_source = {result.assignment.source: result for result in results}
+        has_moved = any(result.position != result.assignment.position for result in results)
         again = []
         for tail in left:
             result = by_source[tail.assignment.source]
             tail.add(result.syncs)
             tail.state.position, tail.state.tail = result.position, result.tail
             if result.has_paired:
+                continue
+            if result.stop is None and has_moved:
+                tail.again()
+                again.append(tail)
                 continue
             if (fact := _lost_at_source(tail, result, policies)) is None:
                 refused[tail.pair.target.words] = _why_not(result)
@@ -235,7 +240,7 @@ def _cleaned(target: ClusterAdmin, topics: Collection[str]) -> frozenset[str]:
 def _why_not(result: PartitionResult) -> str:
     if result.stop is not None:
         return result.stop.message
-    return result.trouble or f"it was not read to its end within {_READ_WITHIN_S:.0f} s"
+    return result.trouble or f"nothing more of it could be found out for {_READ_WITHIN_S:.0f} s"
 
 
 def _require_own_alone(context: Context, flow: FlowConfig, tails: Sequence[ReadTail]) -> None:

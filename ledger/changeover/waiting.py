@@ -539,7 +539,7 @@ def _offset(one: GroupPlace) -> int | None:
 
 
 IsMirror = Callable[[int], bool]
-"""Whether a flow has recorded this producer id at the cluster. Asked only behind the fetch of a batch with it."""
+"""Whether a producer id alone says that a flow wrote at the cluster. Asked only behind the fetch of a batch with it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -606,12 +606,12 @@ def _why(target: ClusterAdmin, at: Behind, ends: PartitionEnds | None, is_mirror
 
 
 def mirrors_at(state: DeltaLedgerState, cluster_id: str) -> Callable[[int], bool]:
-    """Whether a producer id is a flow's there. What is known stays so; else the newest ledger is asked."""
+    """Whether a producer id alone says that a flow wrote there. What is known stays so; else the ledger is asked."""
     known: set[int] = set()
 
     def is_mirror(producer_id: int) -> bool:
         if producer_id >= 0 and producer_id not in known:
-            known.update(state.identities().mirror_ids(cluster_id))
+            known.update(state.identities().certain_ids(cluster_id))
         return producer_id in known
 
     return is_mirror

@@ -95,11 +95,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AppendObservation:
-    """Answers in the order of sending, and the ends of the partitions after all of them."""
+    """Answers in the order of sending, then the ends; `takes_drawn`: all of it by an id that no broker gives."""
 
     topic: str
     answers: tuple[Answer, ...]
     ends: Mapping[int, int]
+    takes_drawn: bool = True
 
 
 @dataclass(frozen=True, slots=True)

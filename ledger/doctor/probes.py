@@ -12,7 +12,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ from ledger.kafka.copying import ClusterLink, Completion, Network, answer_to
 from ledger.kafka.groups import hidden_groups
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.permissions import has_authorizer
-from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, FetchItem, ProduceItem
+from ledger.kafka.requests import ID_REFUSED, TOPIC_UNKNOWN, TRANSIENT, FetchItem, ProduceItem
 from ledger.kafka.sockets import connected_socket
 from ledger.kafka.tls import own_certificate, tls_context
 from ledger.kafka.topics import broker_settings, delete_topic, metadata, partition_sizes
@@ -352,17 +352,22 @@ class TargetProbe:
         self._admin.close()
 
     def appends(self, script: Sequence[Send]) -> AppendObservation:
-        """What it answers to these batches."""
-        with self._topic(APPEND_PARTITIONS, {}) as topic:
-            return topic.appends(script)
+        """What it answers to these batches, with a producer id that it has not given; with another if it takes none."""
+        with self._topic(APPEND_PARTITIONS, {}, self._admin.draw_producer_id()) as topic:
+            observed = topic.appends(script)
+        if observed.answers[0].error not in ID_REFUSED:
+            return observed
+        with self._topic(APPEND_PARTITIONS, {}, self._admin.allocate_producer_id()) as topic:
+            return replace(topic.appends(script), takes_drawn=False)
 
     def clocks(self, brokers: int) -> Sequence[ClockObservation]:
         """Of every broker: a topic has a partition for each. Raises where such a topic may not stamp append times."""
-        with self._topic(max(brokers, 1), {"message.timestamp.type": "LogAppendTime"}) as topic:
+        stamped, own = {"message.timestamp.type": "LogAppendTime"}, self._admin.allocate_producer_id()
+        with self._topic(max(brokers, 1), stamped, own) as topic:
             return topic.clocks()
 
     @contextmanager
-    def _topic(self, partitions: int, settings: Mapping[str, str]) -> Iterator["ProbeTopic"]:
+    def _topic(self, partitions: int, settings: Mapping[str, str], own: int) -> Iterator["ProbeTopic"]:
         """One replica each: with as many partitions as brokers, every broker leads one."""
         name = f"{PREFIX}{uuid.uuid4().hex[:12]}{SUFFIX}"
         network = KafkaNetwork(self._cluster, self._cluster, request_timeout_s=TIMEOUT_S)
@@ -371,7 +376,7 @@ class TargetProbe:
             topic_id = self._admin.topics()[name].topic_id
             made = [TopicPartition(name, topic_id, number) for number in range(partitions)]
             _find_leaders(network.target, made, within_s=TIMEOUT_S)
-            producer_ids = (self._admin.allocate_producer_id(), self._admin.allocate_producer_id())
+            producer_ids = (own, self._admin.allocate_producer_id())
             yield ProbeTopic(name, topic_id, partitions, network, producer_ids, self._clock)
         finally:
             network.close()

@@ -43,6 +43,15 @@ class ClusterAcceptance(OperationContent):
 # Cluster identity ---------------------------------------------------------------------------------
 
 
+DRAWN_IDS = range(1 << 52, 1 << 53)
+"""Flows draw their producer ids from these: brokers count theirs from 0, at each cluster. JSON has each exactly."""
+
+
+def was_drawn(producer_id: int | None) -> bool:
+    """Whether it is one of these, which is not asked of the range: that compares each with what is no `int`."""
+    return producer_id is not None and DRAWN_IDS.start <= producer_id < DRAWN_IDS.stop
+
+
 METADATA_LAG = 1200
 """How far one broker's metadata may be behind another's; a cluster that does nothing writes two records a second."""
 
@@ -74,6 +83,22 @@ class FlowProducer:
     def wrote(self, producer_id: int) -> bool:
         """Whether a batch with this id is the flow's own."""
         return producer_id == self.current or producer_id in self.former
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the id that it writes with is nobody else's, at whatever cluster."""
+        return was_drawn(self.current)
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether its target took no id that it had not given: then the flow writes with one that it gave."""
+        return not self.is_drawn and any(map(was_drawn, self.former))
+
+    @property
+    def mistakable(self) -> frozenset[int]:
+        """Ids that applications of other clusters may have as well, and that it takes another one for."""
+        given = frozenset(one for one in self.former | {self.current} if not was_drawn(one))
+        return given - {self.current} if self.was_refused else given
 
     def as_former(self, producer_id: int) -> int | None:
         """The id if it is a former one; None for the current one."""
@@ -203,8 +228,18 @@ class ClusterIdentities:
         return found
 
     def mirror_ids(self, cluster_id: str) -> frozenset[int]:
-        """Every producer id by which a batch of a Kafka cluster is known for a mirror's."""
+        """Every producer id that flows have had at a Kafka cluster."""
         return frozenset(int(row["producer_id"]) for row in self._claimed_at(cluster_id))
+
+    def certain_ids(self, cluster_id: str) -> frozenset[int]:
+        """Those of them that alone say of a batch, wherever it lies, that a mirror wrote it."""
+        mistakable = [one.mistakable for one in self.producers(cluster_id).values()]
+        return self.mirror_ids(cluster_id).difference(*mistakable)
+
+    def given_ids(self, cluster_id: str) -> frozenset[int]:
+        """Every producer id that a Kafka cluster has given as far as is known, and those that it need not have."""
+        given = (row.get("allocated_producer_id") for row in self._claimed_at(cluster_id))
+        return self.mirror_ids(cluster_id).union(one for one in given if one is not None)
 
     def is_fenced(self, flow: str, cluster_id: str) -> bool:
         """Whether the id that a flow writes with at a Kafka cluster was shut out of partitions by markers."""

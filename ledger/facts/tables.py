@@ -55,6 +55,7 @@ ADDED_COLUMNS: dict[str, tuple[str, ...]] = {
     "checkpoints": ("transaction_pending",),
     "high_watermarks": ("confirms_others", "previous_read_at_ms"),
     "offset_syncs": ("merged_batches",),
+    "writers": ("allocated_producer_id",),
 }
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
 ADDED_TABLES: frozenset[str] = frozenset(
@@ -368,6 +369,9 @@ WRITERS = Table(
             "bigint",
             "the id that `producer_id` replaces; null: it is the flow's first one",
             True,
+        ),
+        Column(
+            "allocated_producer_id", "bigint", "the id that the target gave; null: it was not asked", True
         ),
         Column(
             "source_metadata_offset",

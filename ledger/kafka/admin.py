@@ -5,6 +5,7 @@ that was deleted meanwhile, a partition without a leader) is left out of an answ
 """
 
 import os
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 from ledger.clock import Clock
 from ledger.config.values import ClusterConfig
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, Trouble
-from ledger.facts.identity import RememberedProducer
+from ledger.facts.identity import DRAWN_IDS, RememberedProducer
 from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.batches import BatchHeader
@@ -109,6 +110,9 @@ class KafkaAdmin(KafkaGroups):
 
     def allocate_producer_id(self) -> int:
         return self.connection.run("allocate a producer id", _allocate_producer_id)
+
+    def draw_producer_id(self) -> int:
+        return secrets.choice(DRAWN_IDS)
 
     def topics(self) -> dict[str, TopicDescription]:
         return self._described(self.connection.run("describe all topics", metadata, None))

@@ -274,6 +274,10 @@ class ClusterAdmin(Cluster, Protocol):
         """A producer id that this cluster has never given before (InitProducerId without a transactional id)."""
         ...
 
+    def draw_producer_id(self) -> int:
+        """One of `DRAWN_IDS` at random; the cluster is not asked."""
+        ...
+
 
 def topic_ids(cluster: ClusterAdmin) -> dict[str, str]:
     """By name those of the topics that a cluster has now."""

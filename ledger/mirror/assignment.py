@@ -1,8 +1,8 @@
 """What a copy task is given and what it returns."""
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ledger.durations import Durations
@@ -132,7 +132,8 @@ class Assignment:
     flow wrote between and did not record is lost; `remembered_sequence`: the flow's next one as the target then
     remembered it, None when it did not.
     `returning`: source ranges that are copied though a mirror wrote them. `adopted`: source ranges that are left
-    out as if one had. `kept_local`: source ranges whose other records stay there. `record_filter`: what is left out of
+    out as if one had. `kept_local`: source ranges whose other records stay there. `mistakable`: by producer id of a
+    mirror that applications have too the source ranges that the mirror wrote. `record_filter`: what is left out of
     the rest.
     `pairs_below`: nothing is written, the task ends when what the flow wrote below this target offset is paired.
     `copies_tail_again`: own records at the target of which nothing can be proved are left behind, and the source is
@@ -156,6 +157,7 @@ class Assignment:
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[tuple[int, int], ...] = ()
     kept_local: tuple[tuple[int, int], ...] = ()
+    mistakable: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     pairs_below: int | None = None
     copies_tail_again: bool = False
     is_target_cleaned: bool = False
@@ -181,8 +183,9 @@ class PartitionResult:
     end; `throttled_ms`: by side the longest time for which a quota made a broker hold an answer back.
     `copied_again`: what was seen, in words, when the source was copied again because nothing could be proved.
     `has_paired`: of an assignment that only pairs, whether all of it was. `cut`: which batch the target refused for
-    its size, in words, of which the records were sent in smaller ones; `refused`: the record at which it stopped.
-    `latency`: of each batch from the time that its first record says to its acknowledgement; None: there was none.
+    its size, in words, of which the records were sent in smaller ones; `refused`: the record at which it stopped;
+    `refuses_id`: it takes no producer id that it has not given. `latency`: of each batch from the time that its first
+    record says to its acknowledgement; None: there was none.
     """
 
     assignment: Assignment
@@ -201,6 +204,7 @@ class PartitionResult:
     has_paired: bool = False
     cut: str | None = None
     refused: "RefusedRecord | None" = None
+    refuses_id: bool = False
     latency: Durations | None = None
 
 

@@ -164,6 +164,7 @@ class DeadLetters:
             record_filter=of_flow.record_filter,
             adopted=of_flow.adopted,
             kept_local=of_flow.kept_local,
+            mistakable=of_flow.mistakable,
             copies_tail_again=True,
             dead_letter=record.error,
         )

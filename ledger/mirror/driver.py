@@ -16,6 +16,7 @@ from ledger.errors import (
     LedgerUnavailableError,
     MirrorLedgerError,
     PreconditionError,
+    RefusedIdError,
     ShutOutError,
 )
 from ledger.facts.identity import ClusterIdentities, FlowProducer, LiveCluster
@@ -56,19 +57,17 @@ def run_flow(run: FlowRun) -> RunSummary:
     while True:
         try:
             return _run_claimed(run, claimed)
+        except RefusedIdError as error:
+            log.warning("%(cause)s; this process claims it again", {"cause": error})
+            run, after = replace(run, takes_given=True), own
         except ClaimBegunError as error:
             if own is None or not claims_again:
                 raise
             # Its own claim was cut short, or another process is about to claim: that has so long to end it.
             _wait_for_ledger(run, own, error, [CLAIMED_WITHIN_S])
             after = error.epoch
-        except ClusterUnavailableError as error:
-            if own is None or not claims_again:
-                raise
-            _wait_for_ledger(run, own, error)
-            after = own
-        except LedgerUnavailableError as error:
-            if own is None or not _waits(run, error):
+        except (ClusterUnavailableError, LedgerUnavailableError) as error:
+            if own is None or not _waits(run, error, claims_again=claims_again):
                 raise
             _wait_for_ledger(run, own, error)
             after = own
@@ -76,8 +75,11 @@ def run_flow(run: FlowRun) -> RunSummary:
         run = replace(run, on_claimed=lambda: None, after=after)
 
 
-def _waits(run: FlowRun, error: LedgerUnavailableError) -> bool:
-    """Whether the ledger may be there again by itself, and somebody waits for what this run is to do."""
+def _waits(run: FlowRun, error: MirrorLedgerError, *, claims_again: bool = False) -> bool:
+    """Whether the ledger may be there again by itself, and somebody waits for what this run is to do; a cluster is
+    waited for that is away when it `claims_again`."""
+    if isinstance(error, ClusterUnavailableError):
+        return claims_again
     return not (run.until_caught_up or run.stop.is_set() or isinstance(error, DamagedLedgerError))
 
 
@@ -127,6 +129,7 @@ def _run_claimed(run: FlowRun, claimed: Callable[[int], None]) -> RunSummary:
         host=run.host,
         is_renewed=lambda known: any(map(run.at_cut(directions, known).needs_another_producer, positions)),
         is_kept=directions.are_promoted({position.target_topic for position in positions}),
+        takes_given=run.takes_given,
     )
     is_first_run = not state.has_run(flow.name)
     session = WriterSession.claimed(
@@ -243,11 +246,13 @@ def claim_row(
     host: str,
     is_renewed: Callable[[FlowProducer], bool] = lambda _known: False,
     is_kept: bool = False,
+    takes_given: bool = False,
 ) -> Row:
-    """The row of `writers` by which a driver claims the flow; may allocate the flow's producer id.
+    """The row of `writers` by which a driver claims the flow; may have another producer id than the last one.
 
     `is_renewed`: whether the flow needs another id than those that it has, for another reason than that markers have
-    shut its id out of partitions. `is_kept`: these do not count, for nothing is written there.
+    shut its id out of partitions, or that applications may have it too. `is_kept`: these do not count, for nothing is
+    written there. `takes_given`: the target takes no id that it has not given.
 
     Raises `PreconditionError` when another cluster answers behind an alias than the recorded one.
     """
@@ -255,17 +260,22 @@ def claim_row(
     identities = state.identities()
     identities.require(flow.source, source)
     identities.require(flow.target, at_target)
-    known = identities.producers(at_target.cluster_id).get(flow.name)
-    is_fenced = identities.is_fenced(flow.name, at_target.cluster_id)
-    if known is not None and not (is_renewed(known) or (is_fenced and not is_kept)):
-        return claim_row_with(flow, source, at_target, host=host, producer_id=known.current)
+    producers = identities.producers(at_target.cluster_id)
+    known = producers.get(flow.name)
+    takes_given = takes_given or any(one.was_refused for one in producers.values())
+    if known is not None and not is_renewed(known):
+        is_fenced = identities.is_fenced(flow.name, at_target.cluster_id)
+        if is_kept or not (is_fenced or known.is_drawn == takes_given):
+            return claim_row_with(flow, source, at_target, host=host, producer_id=known.current)
+    allocated = _allocated(flow, target, identities, at_target.cluster_id)
     return claim_row_with(
         flow,
         source,
         at_target,
         host=host,
-        producer_id=_new_producer_id(flow, target, identities, at_target.cluster_id),
+        producer_id=allocated if takes_given else _drawn(target, identities),
         former_producer_id=None if known is None else known.current,
+        allocated_producer_id=allocated,
     )
 
 
@@ -277,6 +287,7 @@ def claim_row_with(
     host: str,
     producer_id: int,
     former_producer_id: int | None = None,
+    allocated_producer_id: int | None = None,
 ) -> Row:
     """The same where it is known already which clusters answer, and the producer id."""
     return claim_row_of(
@@ -288,22 +299,29 @@ def claim_row_with(
         target_cluster_id=at_target.cluster_id,
         producer_id=producer_id,
         former_producer_id=former_producer_id,
+        allocated_producer_id=allocated_producer_id,
         source_metadata_offset=at_source.metadata_offset,
         target_metadata_offset=at_target.metadata_offset,
         config_hash=config_hash(flow),
     )
 
 
-def _new_producer_id(
+def _drawn(target: ClusterAdmin, identities: ClusterIdentities) -> int:
+    """A producer id that no flow has had at any cluster, and that no cluster gives to an application."""
+    known = {row["producer_id"] for row in identities.writers}
+    return next(drawn for drawn in iter(target.draw_producer_id, None) if drawn not in known)
+
+
+def _allocated(
     flow: FlowConfig, target: ClusterAdmin, identities: ClusterIdentities, target_cluster_id: str
 ) -> int:
-    """A producer id for the flow at this target: recorded with the claim, before any write.
+    """A producer id that the target gives: that it does so shows its permission, and which one, that it is as it was.
 
     Brokers hand ids out in blocks of their own, so the next id may be lower than the last; one that was given
     before proves that the cluster was formatted again.
     """
     allocated = target.allocate_producer_id()
-    if allocated in identities.mirror_ids(target_cluster_id):
+    if allocated in identities.given_ids(target_cluster_id):
         raise PreconditionError(
             f"cluster {flow.target} gave producer id {allocated}, which the ledger has for the same cluster id "
             f"{target_cluster_id} already: the cluster was formatted again, so ownership of batches cannot be proved; "

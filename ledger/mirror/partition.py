@@ -54,6 +54,7 @@ class PartitionCopy:
         self.merging = Merging(merges_up_to)
         self._latency = Durations()
         self._refused: RefusedRecord | None = None
+        self.refuses_id = False
         self._refused_sequences = assignment.tail.refused_sequences
 
     # -- reading the source ----------------------------------------------------------------------
@@ -217,5 +218,6 @@ class PartitionCopy:
             has_paired=target.has_paired,
             cut=self._cutting.reason,
             refused=self._refused,
+            refuses_id=self.refuses_id,
             latency=self._latency if self._latency else None,
         )

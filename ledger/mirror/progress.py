@@ -20,6 +20,7 @@ from ledger.errors import ConfigurationError, PreconditionError
 from ledger.facts.deficits import DecidedDeficits
 from ledger.facts.extras import DecidedExtras
 from ledger.facts.history import adopted_ranges, not_returning, returning_ranges
+from ledger.facts.identity import FlowProducer
 from ledger.facts.operations import ConfigurationChanged, ScopeReduced
 from ledger.facts.requests import OperatorRequest
 from ledger.facts.state import LedgerState, OperationLog
@@ -307,10 +308,12 @@ class LoopPrevention:
         self._known: dict[_Key, tuple[tuple[OffsetRange, ...], tuple[OffsetRange, ...]]] = {}
         """What returns, and what was adopted."""
         self._kept_local: dict[_Key, tuple[OffsetRange, ...]] = {}
+        self._mistakable: dict[_Key, dict[int, tuple[OffsetRange, ...]]] = {}
 
     def direction_changed(self) -> None:
         """What stays local is asked for again."""
         self._kept_local.clear()
+        self._mistakable.clear()
 
     def applied_to(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         unknown = [assignment for assignment in assignments if _key(assignment) not in self._kept_local]
@@ -321,6 +324,8 @@ class LoopPrevention:
         new = [assignment for assignment in assignments if _key(assignment) not in self._known]
         if new and not self._flow.relay:
             self._look_up(new)
+        if not self._flow.relay:
+            self._look_up_mistakable([one for one in assignments if _key(one) not in self._mistakable])
         return [self._applied(assignment) for assignment in assignments]
 
     def _applied(self, assignment: Assignment) -> Assignment:
@@ -331,6 +336,7 @@ class LoopPrevention:
             returning=returning,
             adopted=from_offset(adopted, assignment.position.source_offset),
             kept_local=from_offset(self._kept_local[_key(assignment)], assignment.position.source_offset),
+            mistakable=self._mistakable.get(_key(assignment), {}),
         )
 
     def _look_up(self, unknown: Sequence[Assignment]) -> None:
@@ -348,6 +354,43 @@ class LoopPrevention:
             returning = tuple(joined(sorted((*restored, *lacking))))
             adopted = not_returning(adopted_ranges(histories, held=assignment.source), returning)
             self._known[_key(assignment)] = returning, adopted
+
+    def _look_up_mistakable(self, unknown: Sequence[Assignment]) -> None:
+        """What flows have written with ids that applications may have too; asked for again where it may grow."""
+        if not unknown:
+            return
+        identities, topics = self._state.identities(), sorted({one.source.topic for one in unknown})
+        producers = identities.producers(identities.recorded_id(self._flow.source) or "")
+        given = {flow: producer for flow, producer in producers.items() if producer.mistakable}
+        ends = {flow: self._ends_of_writing(flow, producer, unknown) for flow, producer in given.items()}
+        written = self._state.written_by_flows(self._flow.source, topics) if any(ends.values()) else {}
+        for one in unknown:
+            if all(one.source.key in found for found in ends.values()):
+                claims = written.get(one.source.key, [])
+                self._mistakable[_key(one)] = {
+                    producer_id: tuple(joined(sorted([(0, ends[flow][one.source.key]), *claims])))
+                    for flow, producer in given.items()
+                    for producer_id in producer.mistakable
+                }
+
+    def _ends_of_writing(
+        self, flow: str, producer: FlowProducer, assignments: Sequence[Assignment]
+    ) -> dict[PartitionKey, int]:
+        """Up to where what has a flow's ids is its own, mapped or not; nothing of partitions where it may write on.
+
+        That is 0 where it has written with its next id, or not at all, for then its map has all that was before. Where
+        it was shut out by a promotion over it, it is what was there then.
+        """
+        last_ids = {at.pair.target.key: at.producer_id for at in self._state.positions(flow)}
+        cuts = self._state.cut_targets(flow, {one.source.topic for one in assignments})
+        ends: dict[PartitionKey, int] = {}
+        for at in (one.source for one in assignments):
+            there = [cut.high_watermark for cut in cuts.get(at.place, ()) if cut.topic_id == at.topic_id]
+            if producer.is_drawn and last_ids.get(at.key, producer.current) == producer.current:
+                ends[at.key] = 0
+            elif flow == self._flow.opposite and any(there):
+                ends[at.key] = max(end or 0 for end in there)
+        return ends
 
 
 def _key(assignment: Assignment) -> _Key:

@@ -14,7 +14,13 @@ from functools import cache
 from ledger.clock import Clock, StopSignal, now_by
 from ledger.config.values import FlowConfig, TargetMode
 from ledger.durations import Durations
-from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, UsageError
+from ledger.errors import (
+    ClusterUnavailableError,
+    PreconditionError,
+    ProtocolError,
+    RefusedIdError,
+    UsageError,
+)
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.findings import FindingName, Findings, Side
 from ledger.facts.identity import FlowProducer
@@ -95,6 +101,7 @@ class FlowRun:
     `last_stop`: stops up to this place among operations were meant for earlier drivers, None: all that there are.
     `after`: the epoch that this one is to follow, None: any.
     `from_cut`: partitions that it is about begin there, or continue behind it.
+    `takes_given`: the target takes no producer id that it has not given.
     `file`: the configuration that it can be asked to read again, None: it has none.
     `summary`: what the process has done before, which is counted on.
     `troubles`: by finding what there is to be said of the run beside its clusters, asked once a round.
@@ -128,6 +135,7 @@ class FlowRun:
     probing: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext
     beside: Callable[[WriterSession], AbstractContextManager[object]] = nullcontext
     while_away: Callable[[], AbstractContextManager[object]] = nullcontext
+    takes_given: bool = False
 
     def at_cut(self, directions: DirectionWatch, producer: FlowProducer) -> CutStarts:
         """Where the flow begins or continues behind a cut, if it writes with this producer id."""
@@ -487,6 +495,8 @@ class RoundLoop:
         results, began = job.next_round(), self._round_began
         self._round_began = now_by(self.clock)
         self._job = None if job.is_over else job
+        if refused := next((one.stop for one in results if one.refuses_id), None):
+            raise RefusedIdError(f"{self.flow.name}: {refused.message}; nothing was recorded")
         self.reach.copied(results, began=began)
         self._source_ends.note(results, asked_at=began.monotonic, now=self.clock.monotonic())
         begun = self.progress.first_time()

@@ -7,8 +7,8 @@ plans the same batches again and can be matched with what an earlier one has alr
 import heapq
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ledger.errors import LedgerUnavailableError, ProtocolError
 from ledger.facts.state import MirrorProducers
@@ -54,7 +54,8 @@ class RecordRules:
 
     `is_mirror`: whether a producer id is a mirror flow's; may raise `LedgerUnavailableError`. `returning`:
     source ranges that are copied although a mirror wrote them. `adopted`: source ranges that are left out as if
-    a mirror had written them. `kept_local`: source ranges of which nothing is copied. All are ascending and decide by
+    a mirror had written them. `kept_local`: source ranges of which nothing is copied. `mistakable`: by producer id of
+    a mirror that applications have too the source ranges that the mirror wrote. All are ascending and decide by
     offset, so a batch that lies across the end of such a range is copied in part.
     """
 
@@ -63,11 +64,12 @@ class RecordRules:
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[OffsetRange, ...] = ()
     kept_local: tuple[OffsetRange, ...] = ()
+    mistakable: Mapping[int, tuple[OffsetRange, ...]] = field(default_factory=dict)
 
     def left_out(self, header: BatchHeader, position: int) -> GapCause | RecordTest | None:
         """For the batch from `position` on: None to copy all of it, a cause to copy nothing, else a test."""
         start = max(position, header.base_offset)
-        is_mirror = self.is_mirror(header.producer_id)
+        is_mirror = self._has_written(header, start)
         exempt = share_of(self.returning if is_mirror else self.adopted, start, header.end_offset)
         if exempt is Share.PART:
             return self._of_mirror if is_mirror else self._of_adopted
@@ -77,6 +79,12 @@ class RecordRules:
         if kept is Share.ALL:
             return GapCause.KEPT_LOCAL
         return None if kept is Share.NONE and self.record_filter.keeps_all else self._of_application
+
+    def _has_written(self, header: BatchHeader, start: int) -> bool:
+        """Whether a mirror has, as the producer id says; where applications have that too, as maps say."""
+        if (known := self.mistakable.get(header.producer_id)) is not None:
+            return share_of(known, start, header.end_offset) is not Share.NONE
+        return self.is_mirror(header.producer_id)
 
     def whole_below(self, position: int) -> int:
         """Up to where what no mirror wrote is copied whole from `position` on; no further where it is not."""
@@ -349,6 +357,7 @@ class SourceReading:
             assignment.record_filter,
             assignment.adopted,
             assignment.kept_local,
+            assignment.mistakable,
         )
         self.ends: tuple[int, int] | None = None
         self.divergence: Divergence | None = None

@@ -153,13 +153,16 @@ class TargetTail:
         self.held_bytes -= len(self._batches.popleft().batch)
 
     def add(self, records: memoryview, *, high_watermark: int) -> None:
-        """Take the next piece as fetched; complete once nothing below the high watermark is left.
+        """Take the next piece as fetched, of batches that begin below the high watermark; complete once none is left.
 
         Raises `ProtocolError` for a batch that is none, or not the one that was stored.
         """
         for header, batch in batches(records):
             if header.end_offset <= self.position:
                 continue
+            if header.base_offset >= high_watermark:
+                self.position = high_watermark
+                break
             if not crc_matches(header, batch):
                 raise ProtocolError(f"the batch at offset {header.base_offset} fails its CRC")
             self.position = header.end_offset

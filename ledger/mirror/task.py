@@ -16,6 +16,7 @@ from ledger.facts.findings import Side
 from ledger.facts.state import MirrorProducers
 from ledger.kafka.copying import ClusterLink, Completion, Network
 from ledger.kafka.requests import (
+    ID_REFUSED,
     REFUSED,
     TOPIC_UNKNOWN,
     TRANSIENT,
@@ -411,7 +412,12 @@ class CopyTask:
             copy.refused(error, detail, indexes=produced.refused, now=now)
             return
         copy.doubt(failure or f"the target answered a produce request with error {detail}", now=now)
-        if error == ErrorCode.INVALID_PRODUCER_EPOCH:
+        if error in ID_REFUSED and copy.assignment.producer.is_drawn:
+            copy.refuses_id = True
+            copy.halt(
+                StopCause.REFUSED, f"the target takes no producer id that it has not given: error {detail}"
+            )
+        elif error == ErrorCode.INVALID_PRODUCER_EPOCH:
             copy.halt(
                 StopCause.SHUT_OUT, "the target has fenced this flow's producer id; nothing more was written"
             )

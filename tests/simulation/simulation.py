@@ -47,6 +47,7 @@ _OTHER_FLOW = {
     "target_cluster_id": "cluster-of-east",
     "producer_id": OTHER_MIRROR_PRODUCER_ID,
     "former_producer_id": None,
+    "allocated_producer_id": None,
     "source_metadata_offset": None,
     "target_metadata_offset": None,
     "config_hash": None,

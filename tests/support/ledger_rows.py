@@ -80,6 +80,7 @@ def claimed(
         "target_cluster_id": at,
         "producer_id": producer_id,
         "former_producer_id": former,
+        "allocated_producer_id": None,
         "source_metadata_offset": None,
         "target_metadata_offset": metadata,
     }
@@ -111,6 +112,7 @@ def claim_row(host: str) -> Row:
         "target_cluster_id": None,
         "producer_id": None,
         "former_producer_id": None,
+        "allocated_producer_id": None,
         "source_metadata_offset": None,
         "target_metadata_offset": None,
     }

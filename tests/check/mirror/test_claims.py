@@ -1,5 +1,6 @@
 """The claim of a flow: between which clusters, and with which producer id; and what another producer id changes."""
 
+import json
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -16,13 +17,14 @@ from ledger.facts.syncs import (
     SyncCause,
     SyncKind,
 )
+from ledger.facts.tables import Row
 from ledger.facts.truncation import is_as_recorded, sequence_at
 from ledger.kafka.cluster import live_cluster
 from ledger.mirror.assignment import Assignment, PartitionResult, StopCause
 from ledger.mirror.driver import claim_row
 from ledger.mirror.states import FlowProgress, PartitionState
 from tests.simulation.kafka.cluster import MemoryCluster
-from tests.simulation.kafka.producer_ids import BLOCK
+from tests.simulation.kafka.producer_ids import BLOCK, ProducerIdBlocks
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
@@ -47,11 +49,32 @@ class World:
 
     def claim(self, name: str, source: str = "east", target: str = "west") -> int:
         """The producer id that the flow claims with."""
+        return int(str(self.claimed(name, source, target)["producer_id"]))
+
+    def claimed(
+        self, name: str, source: str = "east", target: str = "west", *, takes_given: bool = False
+    ) -> Row:
+        """The row that the flow claims with."""
         flow = FlowConfig(name=name, source=source, target=target, topics=(".*",))
         at_source = live_cluster(self.clusters[source])
-        row = claim_row(flow, source=at_source, target=self.clusters[target], state=self.state, host="h:1:1")
+        at_target = self.clusters[target]
+        row = claim_row(
+            flow,
+            source=at_source,
+            target=at_target,
+            state=self.state,
+            host="h:1:1",
+            takes_given=takes_given,
+        )
         MemoryFactLog(self.ledger, self.schedule).claim(f"flow:{name}", ["offset_syncs"], row)
-        return int(str(row["producer_id"]))
+        return row
+
+    def claimed_before(self, name: str, producer_id: int) -> None:
+        """The flow has claimed with an id that west gave it, as flows did once."""
+        row = {**self.claimed("template"), "flow": name, "producer_id": producer_id}
+        MemoryFactLog(self.ledger, self.schedule).claim(
+            f"flow:{name}", ["offset_syncs"], {**row, "allocated_producer_id": None}
+        )
 
     def accept(self, alias: str, *, rebuilt: bool) -> None:
         identities = self.state.identities()
@@ -59,13 +82,53 @@ class World:
         operators(self.ledger, self.schedule).record(accepted, flow=None, reason="moved")
 
 
-def test_ids_of_any_brokers_block_are_accepted() -> None:
+def test_a_flow_writes_with_an_id_that_no_broker_gives_and_records_what_its_target_gave() -> None:
     world = World()
-    ids = [world.claim(f"flow-{number}") for number in range(12)]
+    rows = [world.claimed(f"flow-{number}") for number in range(12)]
+    ids, given = [row["producer_id"] for row in rows], [row["allocated_producer_id"] for row in rows]
     assert len(set(ids)) == 12
-    assert ids != sorted(ids)
-    assert {allocated // BLOCK for allocated in ids} == {0, 1, 2}
-    assert [world.claim(f"flow-{number}") for number in range(12)] == ids
+    assert all(2**52 <= drawn < 2**53 for drawn in ids)
+    assert json.loads(json.dumps(ids), parse_int=float) == ids, "exact where a number is a double"
+    assert given != sorted(given), "of any broker's block"
+    assert {allocated // BLOCK for allocated in given} == {0, 1, 2}
+    again = [world.claimed(f"flow-{number}") for number in range(12)]
+    assert [(row["producer_id"], row["allocated_producer_id"]) for row in again] == [
+        (one, None) for one in ids
+    ]
+
+
+def test_an_id_that_any_flow_has_had_is_drawn_again() -> None:
+    world = World()
+    first = world.claim("f")
+    world.clusters["east"].producer_ids = ProducerIdBlocks("west")
+    other = world.claim("back", "west", "east")
+    assert ProducerIdBlocks("west").draw() == first != other, "what east draws first, and what it draws next"
+
+
+def test_a_flow_with_an_id_of_its_target_takes_another_one_at_its_next_claim() -> None:
+    world = World()
+    world.claimed_before("f", 7)
+    row = world.claimed("f")
+    assert (row["former_producer_id"], row["producer_id"] >= 2**52) == (7, True)
+    producer = world.state.identities().producers("cluster-of-west")["f"]
+    assert producer == FlowProducer(int(str(row["producer_id"])), frozenset({7}))
+    assert producer.mistakable == {7}
+    assert world.claim("f") == producer.current
+    identities = world.state.identities()
+    assert identities.certain_ids("cluster-of-west") == identities.mirror_ids("cluster-of-west") - {7}
+
+
+def test_where_a_target_takes_no_other_ids_the_flow_has_one_that_it_gave_from_then_on() -> None:
+    world = World()
+    drawn = world.claim("f")
+    row = world.claimed("f", takes_given=True)
+    given = row["producer_id"]
+    assert (given, row["former_producer_id"]) == (row["allocated_producer_id"], drawn)
+    assert world.claim("f") == given < 2**52
+    producer = world.state.identities().producers("cluster-of-west")["f"]
+    assert producer.was_refused
+    assert producer.mistakable == set()
+    assert world.state.identities().certain_ids("cluster-of-west") == {drawn, given}
 
 
 def test_an_id_that_is_recorded_already_proves_a_reset() -> None:
@@ -83,13 +146,15 @@ def test_after_a_declared_rebuild_ids_are_given_anew() -> None:
     world = World()
     first = world.claim("f")
     other = world.claim("g")
+    given = [row["allocated_producer_id"] for row in world.ledger.rows("writers")]
     world.clusters["west"].format()
     world.accept("west", rebuilt=True)
     assert memory_mirror_producers(world.ledger, "cluster-of-west").is_mirror(first) is False
-    assert world.claim("g") == first
+    again = world.claimed("g")
+    assert (again["allocated_producer_id"], again["former_producer_id"]) == (given[0], None)
     directory = memory_mirror_producers(world.ledger, "cluster-of-west")
-    assert directory.is_mirror(first)
-    assert not directory.is_mirror(other), "an application may have it by now"
+    assert directory.is_mirror(int(str(again["producer_id"])))
+    assert not directory.is_mirror(other)
 
 
 @pytest.mark.parametrize("side", ["east", "west"])

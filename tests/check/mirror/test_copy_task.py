@@ -176,6 +176,21 @@ def test_a_task_that_pairs_finds_what_was_written_and_writes_nothing(copied: int
     assert bench.schedule.monotonic() < 2.0
 
 
+def test_a_task_that_pairs_waits_for_no_record_that_an_application_wrote_with_the_flows_id() -> None:
+    """Behind the end that was promoted, with the next sequence, and in the same answer: the source has none such."""
+    bench = Bench()
+    bench.write(2)
+    bench.run(bench.assignment())
+    before = bench.target_log().end
+    contents, producer = [content(b"not", b"ours")] * 3, Producer(OWN_PRODUCER_ID, 0, before)
+    bench.target_log().append(application_batch(contents, [NOW_MS] * 3, producer=producer), now_ms=NOW_MS)
+    asked = replace(bench.assignment(exclusive=False), end_offset=None, pairs_below=before)
+    [result] = bench.run(asked, seconds=60.0)
+    assert (cause(result), result.has_paired, result.position.source_offset) == (None, True, before)
+    assert [(s.source_start, s.source_end, s.recovered) for s in result.syncs] == [(0, before, True)]
+    assert bench.schedule.monotonic() < 2.0
+
+
 def test_25_a_full_disk_is_trouble_until_there_is_room() -> None:
     bench = Bench()
     bench.write(2, 3)

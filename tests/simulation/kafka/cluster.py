@@ -386,6 +386,9 @@ class MemoryCluster(OneByOne):
         self._reach()
         return self.producer_ids.give(self.nodes)
 
+    def draw_producer_id(self) -> int:
+        return self.producer_ids.draw()
+
     def _reach(self) -> None:
         if not self.available:
             raise ClusterUnavailableError(f"cluster {self.alias!r}: no broker answers")

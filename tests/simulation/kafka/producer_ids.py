@@ -3,6 +3,8 @@
 import random
 from collections.abc import Sequence
 
+from ledger.facts.identity import DRAWN_IDS
+
 BLOCK = 1000
 """Ids that a node takes from the controller at once (`ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE`)."""
 
@@ -12,6 +14,7 @@ class ProducerIdBlocks:
 
     def __init__(self, seed: str) -> None:
         self._rng = random.Random(seed)
+        self._drawing = random.Random(f"drawn at {seed}")
         self._left: dict[int, list[int]] = {}
         self._blocks = 0
 
@@ -22,3 +25,7 @@ class ProducerIdBlocks:
             left.extend(reversed(range(self._blocks * BLOCK, (self._blocks + 1) * BLOCK)))
             self._blocks += 1
         return left.pop()
+
+    def draw(self) -> int:
+        """One that no node gives."""
+        return self._drawing.choice(DRAWN_IDS)

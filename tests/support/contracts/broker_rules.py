@@ -38,7 +38,7 @@ class Broker:
 
     def make_topic(self, **configuration: str) -> None:
         self.at = self.site.topic(partitions=1, **configuration)
-        self.producer_id = self.site.admin.allocate_producer_id()
+        self.producer_id = self.site.admin.draw_producer_id()
 
     def produce(
         self, sequence: int, count: int = 2, *, epoch: int = 0, attributes: int = 0
