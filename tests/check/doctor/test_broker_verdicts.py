@@ -133,6 +133,15 @@ def observed(answers: list[Answer], ends: dict[int, int] | None = None) -> Check
     return cluster.compare_and_append("cluster west", found)
 
 
+def test_a_broker_that_takes_no_id_that_it_has_not_given_is_a_warning() -> None:
+    found = AppendObservation("t", tuple(as_expected()), cluster.ENDS, takes_drawn=False)
+    result = cluster.compare_and_append("cluster west", found)
+    assert (result.verdict, "takes no producer id that it has not given" in str(result.measured)) == (
+        Verdict.WARNING,
+        True,
+    )
+
+
 def test_the_script_ends_where_its_written_batches_end() -> None:
     """Of expectations with the same offset and partition only the first writes."""
     written = {(e.send.partition, e.offset): e.send.count for e in cluster.SCRIPT if e.offset is not None}
