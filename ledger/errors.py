@@ -16,6 +16,7 @@ MirrorLedgerError             exit 1
 │   ├── OtherClusterError     exit 5   a recorder meets another cluster than the one that it claimed with
 │   └── RefusedSettingError   exit 5   a cluster does not take a setting of a topic
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
+│   ├── LoginRefusedError     exit 1   a broker refused the login, and again for some seconds
 │   └── QuotaExceededError    exit 1   a quota on changes of topics: a broker says when it takes more
 ├── LedgerUnavailableError    exit 1   retriable: a table of the ledger could not be read, or not appended to
 │   └── DamagedLedgerError    exit 1   a file of the ledger is missing, cut or overwritten
@@ -63,7 +64,7 @@ class Trouble(StrEnum):
     EXPIRED = "expired"
     """The broker's certificate is not valid at this time."""
     CREDENTIALS = "credentials"
-    """The broker knows no such user and password."""
+    """The broker refuses the login."""
     LOGIN = "login"
     """The configuration lacks what the SASL mechanism needs, or it cannot be used."""
     TOKEN = "token"
@@ -205,6 +206,10 @@ class ClusterUnavailableError(MirrorLedgerError):
     """A broker could not be reached or did not answer before the deadline."""
 
     retriable = True
+
+
+class LoginRefusedError(ClusterUnavailableError):
+    """A broker refused a login, in its own words; a cluster that never accepted it ends a command with exit code 5."""
 
 
 class QuotaExceededError(ClusterUnavailableError):

@@ -179,7 +179,9 @@ OF_TROUBLE: Mapping[Trouble, str] = {
     Trouble.HOST_NAME: "use the name that the certificate is for, or have one made for this name; "
     'ssl.endpoint.identification.algorithm = "none" leaves the name unchecked',
     Trouble.EXPIRED: "renew the broker's certificate; when it is valid, set this machine's clock",
-    Trouble.CREDENTIALS: "correct sasl.username and sasl.password, or make the user at the broker",
+    Trouble.CREDENTIALS: "the broker says why: where the user is not known or the password is wrong, correct "
+    "sasl.username and sasl.password, or make the user at the broker; where it takes no login for a time, wait, or let "
+    "it take more",
     Trouble.LOGIN: "correct that property of the cluster",
     Trouble.TOKEN: "compare issuer, audience, scope and claims of the token with what the broker expects, and "
     "the clocks of both",

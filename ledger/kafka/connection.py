@@ -30,10 +30,18 @@ from kafka.protocol.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_random_exponential,
+)
 
 from ledger.config.values import ClusterConfig, SecretReference
 from ledger.errors import (
     ClusterUnavailableError,
+    LoginRefusedError,
     MirrorLedgerError,
     PreconditionError,
     QuotaExceededError,
@@ -156,6 +164,16 @@ _LOGIN_DUE = (0.8, 0.9)  # of the time that a login lasts; not all connections a
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
 _TLS_ALERT = b"\x15\x03"  # no answer is so long: it would be 336 MiB
+_REFUSED_FOR_S = 4.0  # brokers refuse for a moment: too many logins at once, a store of users that is away
+_LOGIN_RETRIES = Retrying(
+    retry=retry_if_exception_type(LoginRefusedError),
+    stop=stop_after_delay(_REFUSED_FOR_S),
+    wait=wait_random_exponential(multiplier=0.2, max=1),
+    reraise=True,
+)
+_LAST_TRY = _LOGIN_RETRIES.copy(stop=stop_after_attempt(1))
+_refused: set[int] = set()
+"""Logins at an address that were refused for so long, until one is accepted: each is tried once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +200,7 @@ def parse_addresses(bootstrap_servers: str) -> list[Address]:
 class BrokerConnection:
     """A connected, authenticated socket; `call` sends one request and waits for its answer.
 
+    A login that is refused is tried again for some seconds, on a new connection each time.
     Where the broker ends a login after a time (KIP-368), `call` logs in again before that, on the same connection; who
     takes the socket for requests of his own does so by `log_in_again` when `is_login_due`.
     """
@@ -195,7 +214,16 @@ class BrokerConnection:
         self._protocol = security_protocol(properties)
         self._login = login_settings(str(address), properties, [address.host])
         self._login_due_at = math.inf
-        self.socket = _connect(address, properties, timeout_s)
+        login = hash((address, frozenset(properties.items())))
+        try:
+            (_LAST_TRY if login in _refused else _LOGIN_RETRIES)(self._open)
+        except LoginRefusedError:
+            _refused.add(login)
+            raise
+        _refused.discard(login)
+
+    def _open(self) -> None:
+        self.socket = _connect(self.address, self._properties, self.timeout_s)
         try:
             self.log_in_again()
         except BaseException:
@@ -343,8 +371,8 @@ def _authenticate(connection: BrokerConnection, login: Mapping[str, Any], protoc
             SaslAuthenticateRequest[1](auth_bytes=mechanism.auth_bytes()), SaslAuthenticateResponse
         )
         if answer.error_code:
-            raise UsageError(
-                f"{connection.address} refused the credentials: {answer.error_message}",
+            raise LoginRefusedError(
+                f"{connection.address} refused the login: {answer.error_message}",
                 trouble=refused_trouble(login),
             )
         mechanism.receive(answer.auth_bytes)
@@ -372,6 +400,9 @@ _RETRY_S = 0.1
 _MAX_RESPONSE_BYTES = 200_000_000
 _REQUESTS_IN_FLIGHT = 50
 _MAX_BACKOFF_MS = 300  # a deadline of seconds needs more than a few attempts
+_RECONNECTS, _LOGINS = 1, 6  # of a call; brokers that ask for a login may refuse one for a moment, or several
+_logged_in: set[int] = set()
+"""Clusters, each with its login, that accepted it in this process: that one is not wrong."""
 
 Answer = TypeVar("Answer")
 Asked = ParamSpec("Asked")
@@ -384,6 +415,7 @@ class ClusterConnection:
         self._cluster = cluster
         self._environ = environ
         self._timeout_s = timeout_s
+        self._logs_in = str(cluster.properties.get("security.protocol")).upper().startswith("SASL")
         self._lock = threading.Lock()
         self._manager: KafkaConnectionManager | None = None
         self._net: NetworkSelector | None = None
@@ -401,7 +433,10 @@ class ClusterConnection:
             return work(manager, *args, **kwargs)
 
         deadline = time.monotonic() + self._timeout_s
-        reconnects_left = 1  # connections that were idle while a broker restarted are dead
+        reconnects_left = (
+            _LOGINS if self._logs_in else _RECONNECTS
+        )  # idle ones are dead when a broker restarted
+        pause_s = _RETRY_S
         while True:
             try:
                 return self._attempt(operation, asked, deadline)
@@ -411,12 +446,14 @@ class ClusterConnection:
             except errors.KafkaError as error:
                 lost = _lost_connection(error)
                 may_repeat = reconnects_left > 0 if lost else _asks_to_wait(error)
-                if not may_repeat or time.monotonic() + _RETRY_S > deadline:
+                if not may_repeat or time.monotonic() + pause_s > deadline:
                     raise self._failure(error, operation) from error
             if lost:
                 reconnects_left -= 1
-                self.close()
-            time.sleep(_RETRY_S)
+                if reconnects_left % 2 == 0:  # else the library makes the lost connection again, and no other
+                    self.close()
+            time.sleep(pause_s)
+            pause_s += _RETRY_S if lost else 0
 
     def close(self) -> None:
         """Close what is open; the next call opens again."""
@@ -447,39 +484,32 @@ class ClusterConnection:
         """Bootstrap from the first address that answers; each gets its share of the time."""
         settings = kafka_python_properties(self._cluster, self._environ)
         addresses = parse_addresses(self._cluster.bootstrap_servers)
-        reasons, troubles = [], []
+        properties = resolved_properties(self._cluster, self._environ)
+        login = hash((self._cluster.name, self._cluster.bootstrap_servers, frozenset(properties.items())))
+        failed: dict[Address, errors.RetriableError | ClusterUnavailableError | UsageError] = {}
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
             share_end = time.monotonic() + _left_ms(deadline) / 1000 / left
             try:
-                self._probe(address, operation, share_end)
+                _probe(address, properties, share_end)
+                _logged_in.add(login)
                 self._bootstrap(address, settings, share_end)
                 return
-            except (errors.RetriableError, ClusterUnavailableError) as error:
+            except (errors.RetriableError, ClusterUnavailableError, UsageError) as error:
                 self._discard()
-                reasons.append(f"{address}: {_reason(error)}")
-                troubles.append(getattr(error, "trouble", None) or Trouble.NO_ANSWER)
+                failed[address] = error
             except errors.KafkaError:
                 self._discard()
                 raise
-        raise self._unavailable(operation, "; ".join(reasons), troubles[0])
-
-    def _probe(self, address: Address, operation: str, deadline: float) -> None:
-        """Connect and log in once on a plain socket, for the reason when that fails.
-
-        kafka-python drops what a broker says just before it closes a connection, a refused login above
-        all, and would try again until the deadline.
-        """
-        properties = resolved_properties(self._cluster, self._environ)
-        timeout_s = min(_PROBE_S, _left_ms(deadline) / 1000)
-        try:
-            with closing(BrokerConnection(address, properties, timeout_s=timeout_s)) as connection:
-                if security_protocol(properties) == "SSL":
-                    connection.api_versions()  # what the broker says of our certificate comes with its first answer
-        except UsageError as error:
-            raise PreconditionError(
-                f"cluster {self._cluster.name} refused the login, needed to {operation}: {error}; not done",
-                trouble=error.trouble,
-            ) from error
+        reason = "; ".join(f"{address}: {_reason(error)}" for address, error in failed.items())
+        refused = (UsageError,) if login in _logged_in else (UsageError, LoginRefusedError)
+        for one in failed.values():
+            if isinstance(one, refused):
+                raise PreconditionError(
+                    f"cluster {self._cluster.name} refused the login, needed to {operation}: {reason}; not done",
+                    trouble=one.trouble,
+                ) from one
+        trouble = getattr(next(iter(failed.values())), "trouble", None)
+        raise self._unavailable(operation, reason, trouble or Trouble.NO_ANSWER)
 
     def _bootstrap(self, address: Address, settings: Mapping[str, object], deadline: float) -> None:
         tuned = {
@@ -505,11 +535,6 @@ class ClusterConnection:
 
     def _failure(self, error: errors.KafkaError, operation: str) -> MirrorLedgerError:
         name = self._cluster.name
-        if isinstance(error, errors.SaslAuthenticationFailedError):
-            return PreconditionError(
-                f"cluster {name} refused the login, needed to {operation}: {error}; not done",
-                trouble=Trouble.CREDENTIALS,
-            )
         if isinstance(error, errors.AuthorizationError):
             return PreconditionError(
                 f"cluster {name} does not allow this principal to {operation}: {error}; not done",
@@ -527,10 +552,12 @@ class ClusterConnection:
             return PreconditionError(
                 f"cluster {name} {what} {operation}: {error}; not done", trouble=Trouble.NOT_SPOKEN
             )
-        if isinstance(error, errors.BrokerResponseError) and not getattr(error, "retriable", False):
+        refused = isinstance(error, errors.SaslAuthenticationFailedError)
+        is_final = isinstance(error, errors.BrokerResponseError) and not getattr(error, "retriable", False)
+        if is_final and not refused:
             return PreconditionError(f"cluster {name} refused to {operation}: {error}; not done")
         self.close()
-        return self._unavailable(operation, str(error), Trouble.NO_ANSWER)
+        return self._unavailable(operation, str(error), Trouble.CREDENTIALS if refused else Trouble.NO_ANSWER)
 
     def _unavailable(self, operation: str, reason: str, trouble: Trouble) -> ClusterUnavailableError:
         return ClusterUnavailableError(
@@ -540,7 +567,22 @@ class ClusterConnection:
         )
 
 
+def _probe(address: Address, properties: Mapping[str, str], deadline: float) -> None:
+    """Connect and log in once on a plain socket, for the reason when that fails.
+
+    kafka-python drops what a broker says just before it closes a connection, a refused login above all, and would try
+    again until the deadline.
+    """
+    timeout_s = min(_PROBE_S, _left_ms(deadline) / 1000)
+    with closing(BrokerConnection(address, properties, timeout_s=timeout_s)) as connection:
+        if security_protocol(properties) == "SSL":
+            connection.api_versions()  # what the broker says of our certificate comes with its first answer
+
+
 def _lost_connection(error: errors.KafkaError) -> bool:
+    """Or it was not made: the library seldom tells a login that was refused from another end of a connection."""
+    if isinstance(error, errors.SaslAuthenticationFailedError):
+        return True
     refused_later = isinstance(error, errors.BrokerResponseError | errors.KafkaTimeoutError)
     return isinstance(error, errors.RetriableError) and not refused_later
 
@@ -551,7 +593,7 @@ def _asks_to_wait(error: errors.KafkaError) -> bool:
     return isinstance(error, errors.BrokerResponseError) and bool(error.retriable) and not ambiguous
 
 
-def _reason(error: errors.KafkaError | ClusterUnavailableError) -> str:
+def _reason(error: errors.KafkaError | MirrorLedgerError) -> str:
     if isinstance(error, errors.KafkaTimeoutError):
         return "accepts connections but does not answer"
     return str(error)

@@ -134,7 +134,6 @@ class KafkaLink:
         self._cluster = cluster
         self._rack = str(cluster.properties.get(CLIENT_RACK, ""))
         self._network = network
-        self._properties: Mapping[str, str] | None = None
         self._known = ClusterMetadata({}, {}, {}, frozenset())
         self._heard: Mapping[str, str | None] = {}
         self._nodes: dict[int, Node] = {}
@@ -212,9 +211,8 @@ class KafkaLink:
     # -- connecting ------------------------------------------------------------------------------
 
     def _connect(self, address: Address) -> BrokerConnection:
-        if self._properties is None:
-            self._properties = resolved_properties(self._cluster, os.environ)
-        return BrokerConnection(address, self._properties, timeout_s=_CONNECT_TIMEOUT_S)
+        properties = resolved_properties(self._cluster, os.environ)
+        return BrokerConnection(address, properties, timeout_s=_CONNECT_TIMEOUT_S)
 
     def _open(self, address: Address) -> Opened:
         connection = self._connect(address)

@@ -120,4 +120,4 @@ def test_a_wrong_password_fails_at_the_address(
     mirror = mirror_of(guarded, tmp_path)
     failed = [finding for finding in mirror.examined() if finding.check is Check.BOOTSTRAP_ADDRESS]
     assert {finding.verdict for finding in failed} == {Verdict.FAILED}
-    assert all("refused the credentials" in finding.measured for finding in failed)
+    assert all("refused the login" in finding.measured for finding in failed)
