@@ -145,7 +145,7 @@ def apply_plan(context: Context, plan_id: str, confirm: Confirm, reports: StepRe
         scope = scope_of(context, plan)
         context = context.part_of(operation_id)
         shared = StepContext(context, plan, former, begun_at_ms, scope, confirm, role.require_own)
-        shared.require_current()
+        shared.require_current(before.planned_at_ms)
         run = partial(run_step_hook, HookProcesses(context.config.secrets(os.environ)), plan, operation_id)
         applying = Applying(
             role.record(context.why), actions(shared), checked_hook(shared, run), reports, beside

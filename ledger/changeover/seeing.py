@@ -87,17 +87,19 @@ def see(
     *,
     fence_hook: str | None = None,
     as_of: str | None = None,
+    lost_at_ms: int | None = None,
 ) -> Seen:
     """Raises `UsageError` for clusters that the configuration does not have, `PreconditionError` for an empty ledger.
 
-    A cluster that does not answer is no error: the plan says what that means.
+    A cluster that does not answer is no error: the plan says what that means. `lost_at_ms`: up to when such a source is
+    taken to have been written to, None: now.
     """
     config = context.config
     for alias in (pair.source, pair.target):
         config.cluster(alias)
     at = context.snapshot(as_of)
     require_direction(config, at, pair)
-    state, asked_at_ms = context.state, context.clock.now_ms()
+    state, asked_at_ms = context.state, lost_at_ms or context.clock.now_ms()
     source, target = context.cluster(pair.source), context.cluster(pair.target)
     here, there = _cluster(source, state), _cluster(target, state)
     flows = enabled_between(config, pair)
@@ -598,9 +600,11 @@ def make_plan(
     hooks: Mapping[StepName, str],
     *,
     as_of: str | None = None,
+    lost_at_ms: int | None = None,
 ) -> Planned:
     """What carrying it out would do now, or as of a cut; nothing is changed, and nothing recorded."""
-    seen = see(context, kind, pair, choices, fence_hook=hooks.get(StepName.FENCE), as_of=as_of)
+    hook = hooks.get(StepName.FENCE)
+    seen = see(context, kind, pair, choices, fence_hook=hook, as_of=as_of, lost_at_ms=lost_at_ms)
     return planned(kind, seen, choices, hooks)
 
 
@@ -623,6 +627,7 @@ class PlannedBefore:
     plan: Plan
     recorded: PlanRecorded
     planned_by: str
+    planned_at_ms: int
     applies: Applies
     approvals: Approvals
 
@@ -636,7 +641,8 @@ def read_plan(context: Context, plan_id: str, *, is_begun: bool = False) -> Plan
     plan, recorded = recorded_plan(plans, plan_id, is_begun=is_begun)
     last = last_plan(plans, plan_id)
     approvals = approvals_of(context.config.approvals, last, rows)
-    return PlannedBefore(plan, recorded, last["operation_id"], read_applies(at), approvals)
+    by, at_ms = last["operation_id"], last["recorded_at_ms"]
+    return PlannedBefore(plan, recorded, by, at_ms, read_applies(at), approvals)
 
 
 def read_applies(at: DeltaSnapshot) -> Applies:

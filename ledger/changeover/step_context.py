@@ -154,7 +154,7 @@ class StepContext(PlanContext):
     def patience(self, seconds: float) -> Patience:
         return Patience(self.context.clock, time.sleep, seconds)
 
-    def require_current(self) -> None:
+    def require_current(self, planned_at_ms: int) -> None:
         """Raise `PreconditionError` where the plan is stale, or other clusters answer than it was made for.
 
         Of an apply that is continued only the latter can be asked: its own steps have changed what the plan read. To
@@ -166,10 +166,14 @@ class StepContext(PlanContext):
         ):
             self._require_cluster(admin, cluster_id)
         if self.former is None:
-            self._require_same_plan()
+            self._require_same_plan(planned_at_ms)
 
-    def _require_same_plan(self) -> None:
-        now = make_plan(self.context, self.plan.kind, self.pair, self.plan.choices, self.plan.hooks)
+    def _require_same_plan(self, planned_at_ms: int) -> None:
+        """What a source that is away would have taken since is no reason: it grows with the time alone."""
+        made = self.plan
+        now = make_plan(
+            self.context, made.kind, self.pair, made.choices, made.hooks, lost_at_ms=planned_at_ms
+        )
         if now.plan == self.plan:
             return
         what = (
