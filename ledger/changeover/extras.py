@@ -96,6 +96,11 @@ class Extras:
         return offsets_of(self.ranges)
 
     @property
+    def are_markers(self) -> bool:
+        """Whether all of it was read, and there is no record: nobody has to decide about it, and it stays."""
+        return self.measured is not None and self.measured.is_whole and not self.measured.records
+
+    @property
     def words(self) -> str:
         size = "" if self.measured is None else f": {self.measured.words}"
         read = some_of([f"{name!r} ({count:,})" for name, count in sorted(self.readers.items())], "group")

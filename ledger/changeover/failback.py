@@ -81,7 +81,7 @@ def see_return(
     known = list_one_sided(context, changed)
     found.deficits, found.extras, starts = known.lacking, known.extras, known.starts
     lacking = {one.pair.source.topic for one in found.deficits}
-    alone = {one.partition.topic for one in found.extras}
+    alone = {one.partition.topic for one in found.extras if not one.are_markers}
     there_still = {one.pair.source.topic for one in starts}
     recreated = decided.to_recreate(there_still, alone)
     found.recreated = recreated | begun

@@ -24,6 +24,7 @@ from ledger.changeover.extras import (
     ends_of_extras,
     extras_of,
     extras_starts,
+    measured_extras,
     read_extras,
     unpaired_records,
     without_lost,
@@ -237,7 +238,8 @@ def _to_recreate(
         if not (recreations.is_new(at.topic_id) and way is not None and way.holds(at.topic, at.topic_id)):
             names.add(at.topic)
     starts = without_lost(extras_starts(context, back, copied), parted_at(lacking))
-    alone = {one.partition.topic for one in extras_of(context, back, starts, None, paired)}
+    found = measured_extras(back, list(extras_of(context, back, starts, None, paired)), {})
+    alone = {one.partition.topic for one in found if not one.are_markers}
     return asked.decisions.to_recreate(names, alone)
 
 
@@ -343,7 +345,7 @@ def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras]) -> None:
 
 
 def _policy(asked: AskedMirrorBack, one: Extras) -> ExtrasPolicy | None:
-    return asked.decisions.policy(one.partition.topic)
+    return ExtrasPolicy.KEEP_LOCAL if one.are_markers else asked.decisions.policy(one.partition.topic)
 
 
 def _decision(asked: AskedMirrorBack, cluster_id: str, one: Extras) -> ExtrasDecided:

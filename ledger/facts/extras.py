@@ -40,7 +40,8 @@ class ExtraRange:
 class ExtrasDecided(OperationContent):
     """What becomes of records that a cluster alone has, behind the end of the maps from it ("Extras").
 
-    A row per topic and policy; `flow` of the row is null, and `reason` says why.
+    A row per topic and policy; `flow` of the row is null, and `reason` says why. Of markers of transactions that a
+    driver of the way back comes behind, by that driver: they stay.
 
     Keys: `cluster` (alias), `cluster_id` (null: nobody has recorded it), `topic`, `topic_id`, `policy` (`keep_local`,
     `salvage`, `replicate`, `recreate`, `salvage_recreate`), `ranges`: `partition`, `extra_start`, `extra_end` each.

@@ -8,7 +8,14 @@ from enum import StrEnum
 from ledger.durations import Durations
 from ledger.facts.findings import Side
 from ledger.facts.identity import FlowProducer
-from ledger.facts.syncs import NOTHING_KNOWN, OffsetSync, Position, TailKnowledge, TopicPartition
+from ledger.facts.syncs import (
+    NOTHING_KNOWN,
+    OffsetRange,
+    OffsetSync,
+    Position,
+    TailKnowledge,
+    TopicPartition,
+)
 from ledger.topics.naming import KEEP_ALL, RecordFilter
 
 
@@ -185,7 +192,8 @@ class PartitionResult:
     `has_paired`: of an assignment that only pairs, whether all of it was. `cut`: which batch the target refused for
     its size, in words, of which the records were sent in smaller ones; `refused`: the record at which it stopped;
     `refuses_id`: it takes no producer id that it has not given. `latency`: of each batch from the time that its first
-    record says to its acknowledgement; None: there was none.
+    record says to its acknowledgement; None: there was none. `markers`: offsets of those that an exclusive target has
+    between the flow's records.
     """
 
     assignment: Assignment
@@ -206,6 +214,7 @@ class PartitionResult:
     refused: "RefusedRecord | None" = None
     refuses_id: bool = False
     latency: Durations | None = None
+    markers: tuple[OffsetRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

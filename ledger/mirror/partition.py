@@ -220,4 +220,5 @@ class PartitionCopy:
             refused=self._refused,
             refuses_id=self.refuses_id,
             latency=self._latency if self._latency else None,
+            markers=tuple(at for at in sorted(target.markers) if at[1] <= position.target_offset),
         )

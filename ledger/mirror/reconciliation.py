@@ -9,7 +9,7 @@ from itertools import takewhile
 from ledger.errors import ProtocolError
 from ledger.facts.findings import Side
 from ledger.facts.identity import FlowProducer
-from ledger.facts.syncs import GapCause, SyncCause, TailKnowledge
+from ledger.facts.syncs import GapCause, OffsetRange, SyncCause, TailKnowledge, without
 from ledger.kafka.batches import BatchHeader, next_sequence
 from ledger.mirror.assignment import WRITING, Assignment, OpenRequests, RequestKind, Stop, Troubles
 from ledger.mirror.cutting import cut_behind, without_keyless
@@ -52,10 +52,12 @@ class Between:
         self.own: list[TailBatch] = []
         self._producer = producer
         self._others: ForeignRecords | None = None
+        self._markers: list[OffsetRange] = []
 
     def take(self, tail: TargetTail) -> None:
         """Take what was read of it."""
         self._others = self._others or tail.others(self._producer, below=self.landed.landed_offset)
+        self._markers = tail.markers
         while (found := tail.head) is not None:
             tail.pop()
             is_own = self._producer.wrote(found.header.producer_id)
@@ -63,10 +65,12 @@ class Between:
                 self.own.append(found)
 
     def stop(self, assignment: Assignment) -> Stop | None:
-        """Why nothing may be written after it; None where others may write and the flow wrote nothing twice."""
+        """Why nothing may be written after it; None where others may write, or markers of transactions alone came, and
+        the flow wrote nothing twice."""
         if self.own:
             return repeated(self.own)
-        if not assignment.exclusive:
+        between = self.landed.expected_offset, self.landed.landed_offset
+        if not assignment.exclusive or not list(without(between, self._markers)):
             return None
         return landed_behind(
             self.landed.landed_offset,
@@ -85,6 +89,7 @@ class TailReconciliation:
     It settles what `window` has sent, and starts over with it and with `source` where that is not enough.
     `builder`: what is proved to be at the target. `stop`: why nothing more is written. `lost_from`: the target offset
     at which a batch landed though this flow had written beyond it. `copied_again`: as a `PartitionResult` has it.
+    `markers`: what was read at the target.
     """
 
     def __init__(
@@ -98,6 +103,7 @@ class TailReconciliation:
         self.assignment = assignment
         self.stop: Stop | None = None
         self.copied_again: str | None = None
+        self.markers = set[OffsetRange]()
         self._producer = assignment.producer
         self._source = source
         self._window = window
@@ -213,6 +219,8 @@ class TailReconciliation:
             self.stop_at_once(unreadable(self.tail, error))
             return
         self._troubles.settle_trouble(Side.TARGET)
+        if self.assignment.exclusive:
+            self.markers.update(self.tail.markers)
         if between is not None:
             self._take_between(between)
             return

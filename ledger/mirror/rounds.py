@@ -507,7 +507,7 @@ class RoundLoop:
                 self._latency.add_all(result.latency)
         facts = [sync for result in results for sync in result.syncs]
         self._record_stops(results)
-        self._record_copied_again(results)
+        self._record_notices(results)
         self._submit(facts)
         if facts or any(result.tail.start > result.assignment.tail.start for result in results):
             self._progressed_at = self.clock.monotonic()
@@ -550,10 +550,12 @@ class RoundLoop:
                 stops.append((state.pair, state.stop))
         self.stop_events.stopped(stops)
 
-    def _record_copied_again(self, results: Sequence[PartitionResult]) -> None:
+    def _record_notices(self, results: Sequence[PartitionResult]) -> None:
         for result in results:
             if result.copied_again is not None:
                 self.stop_events.copied_again(self.progress.state_of(result).pair, result.copied_again)
+            if result.markers and self.flow.opposite is not None:  # else nobody ever comes back to the target
+                self.stop_events.markers(self.flow.target, result.assignment.target, result.markers)
 
     def _react(self, result: PartitionResult) -> None:
         """A partition that a task could not continue: it stops or resumes, with facts about what was found."""

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 
 from ledger.config.values import FlowConfig, Policy, TargetMode
 from ledger.errors import ProtocolError
+from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.identity import FlowProducer
 from ledger.facts.operations import PartitionResumed, PartitionStopped, TailCopiedAgain
 from ledger.facts.requests import RequestKind, command_line
 from ledger.facts.state import LedgerState, OperationLog
 from ledger.facts.syncs import (
     SEQUENCED_KINDS,
+    OffsetRange,
     OffsetSync,
     PartitionPair,
     Position,
@@ -639,7 +641,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StopEvents:
-    """Writes `partition_stopped`, `partition_resumed` and `tail_copied_again` rows of one flow."""
+    """Writes `partition_stopped`, `partition_resumed` and `tail_copied_again` rows of one flow, and `extras_decided` of
+    markers."""
 
     flow: str
     operations: OperationLog
@@ -697,6 +700,20 @@ class StopEvents:
             topic=source.topic, topic_id=source.topic_id, partition=source.partition, message=message
         )
         self.operations.record(again, flow=self.flow, reason="on_tail_lost")
+
+    def markers(self, cluster: str, at: TopicPartition, ranges: Iterable[OffsetRange]) -> None:
+        """They stay at the target: no group has to read them, and nobody has to decide about them."""
+        stay = ExtrasDecided(
+            cluster=cluster,
+            cluster_id=None,
+            topic=at.topic,
+            topic_id=at.topic_id,
+            policy=ExtrasPolicy.KEEP_LOCAL,
+            ranges=tuple(
+                ExtraRange(partition=at.partition, extra_start=start, extra_end=end) for start, end in ranges
+            ),
+        )
+        self.operations.record(stay, flow=self.flow, reason="markers of transactions")
 
 
 def _stopped(pair: PartitionPair, stop: Stop) -> PartitionStopped:

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from ledger.errors import ProtocolError
 from ledger.facts.identity import FlowProducer
-from ledger.facts.syncs import SEQUENCE_MODULUS, Gap, GapCause, Position, SyncCause
+from ledger.facts.syncs import SEQUENCE_MODULUS, Gap, GapCause, OffsetRange, Position, SyncCause
 from ledger.kafka.batches import (
     HEADER_BYTES,
     BatchHeader,
@@ -122,7 +122,7 @@ class TailBatch:
 class TargetTail:
     """The target partition from the recorded end to its high watermark, read piece by piece.
 
-    `first`: the batch that the first piece began with, also one of a transaction's markers.
+    `first`: the batch that the first piece began with, also one of a transaction's markers; `markers`: their offsets.
     """
 
     def __init__(self, *, start: int) -> None:
@@ -130,6 +130,7 @@ class TargetTail:
         self.first: BatchHeader | None = None
         self.complete = False
         self.held_bytes = 0
+        self.markers: list[OffsetRange] = []
         self._batches: deque[TailBatch] = deque()
 
     @property
@@ -170,6 +171,8 @@ class TargetTail:
             if not header.is_control:
                 self.held_bytes += len(batch)
                 self._batches.append(TailBatch(header, batch))
+            else:
+                self.markers.append((header.base_offset, header.end_offset))
         self.complete = self.position >= high_watermark
 
 

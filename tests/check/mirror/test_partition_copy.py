@@ -231,6 +231,38 @@ def test_a_marker_at_the_target_takes_an_offset_and_is_nobodys_record() -> None:
     assert target.ranges() == [(0, 5, 1, 6, False)]
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_marker_that_comes_before_a_batch_on_its_way_stops_nothing(number: int) -> None:
+    """Also behind others that are on their way: each record is at the target once, in order."""
+    target = Target(source_log(2, 3, 1, 2), assignment())
+    target.begin()
+    target.acknowledge(target.send()[1])
+    landed = []
+    for at in range(2):
+        if at == number:
+            target.log.end_transaction(99, 0, commit=False, now_ms=NOW_MS)
+        landed.append(target.send()[1])
+    for base_offset in landed:
+        target.acknowledge(base_offset)
+    target.copy_all()
+    assert target.stop is None
+    written = [one.content for one in target.log.readable()]
+    assert written == [one.content for one in target.source.readable()]
+    assert target.copy.result().position.source_offset == 8
+
+
+def test_a_hole_before_a_batch_on_its_way_may_have_held_a_record() -> None:
+    """What a cleaner has taken was somebody's."""
+    target = Target(source_log(2), assignment())
+    target.begin()
+    target.log.end_transaction(99, 0, commit=False, now_ms=NOW_MS)
+    target.log.append(application_batch([content(b"0-0", b"theirs")], [NOW_MS]), now_ms=NOW_MS)
+    target.acknowledge(target.send()[1])
+    target.log.compact(target.log.end)
+    target.read_tail()
+    assert target.stop is StopCause.FOREIGN_WRITE
+
+
 def test_gaps_around_copied_batches_settle_in_source_order() -> None:
     source = source_log(2)
     source.append(
