@@ -178,6 +178,7 @@ def _wait_for_copies(step: StepContext, waits: Waits) -> None:
     def left() -> str | None:
         try:
             ends = ends_of(step.source, names)
+            step.kept.see_ends(ends, clock.monotonic())
             behind = offsets_behind(ends, step.plan.topics, step.state.positions, topic_ids(step.target))
             to_come = sum(lacking or 0 for lacking in behind.values())
             copied = first.setdefault("to_come", to_come) - to_come

@@ -68,6 +68,8 @@ from ledger.words import counted, listed
 
 
 _LONGEST_PAUSE_S = 1.0
+_APART_S = 1.0
+"""Between two readings behind a fence, at least."""
 _WATCH_POLL_S = 0.2
 _SAY_EVERY_S = 10.0
 _SURELY_HANGING_MS = 20 * 60_000
@@ -192,7 +194,9 @@ class Watching:
         evidence = self._evidence(place, reading)
         if watch is None or watch.evidence is not evidence:
             begun = self._begun(place, reading, evidence, asked_s, in_transaction=place in open_at)
-            return replace(begun, appended=watch.appended if watch is not None else 0).begun(answered_s)
+            if watch is not None:
+                return replace(begun, appended=watch.appended).begun(answered_s)
+            return begun.begun(self._still_since(begun, answered_s))
         return watch.after(
             reading,
             in_transaction=place in open_at,
@@ -200,6 +204,13 @@ class Watching:
             asked_s=asked_s,
             answered_s=answered_s,
         )
+
+    def _still_since(self, begun: PartitionWatch, answered_s: float) -> float:
+        """A log that ends where it did before was still since then; two readings behind the fence are wanted anyway."""
+        end, since_s = self.asked.ended_before.get((begun.topic, begun.partition), (None, answered_s))
+        if end != begun.end:
+            return answered_s
+        return min(max(since_s, answered_s - begun.quiet.seconds + _APART_S), answered_s)
 
     def _evidence(self, place: Place, reading: LeaderReading) -> Evidence:
         """A leader that does not tell where its log ends shows nothing but stillness."""

@@ -47,7 +47,7 @@ class AskedFence:
     `known_ids`: what the ledger knows of the topics' ids, for a cluster that does not answer. `producers_stopped`: the
     operator's word, which `shut` needs. `reading`: groups are kept out as well. `abort_after_s`: open transactions are
     aborted so long after the fence was closed, None: never. `unproven`: why to continue without a proof, None: without
-    one it fails.
+    one it fails. `ended_before`: where logs ended before, and since when on this process's clock they were seen to.
     """
 
     cluster: str
@@ -58,6 +58,7 @@ class AskedFence:
     producers_stopped: bool = False
     reading: bool = False
     hook: HookCommand | None = None
+    ended_before: Mapping[Place, tuple[int, float]] = field(default_factory=dict)
     abort_after_s: float | None = None
     unproven: str | None = None
     quiet: QuietBounds = field(default_factory=QuietBounds)

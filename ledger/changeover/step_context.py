@@ -19,7 +19,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.direction import Promoted
 from ledger.facts.ways import Direction
 from ledger.kafka.admin import KafkaAdmin
-from ledger.kafka.cluster import ClusterAdmin, live_cluster
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, Place, live_cluster
 from ledger.kafka.leaders import KafkaFencing
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.state import DeltaLedgerState
@@ -110,11 +110,18 @@ Confirm = Callable[[str, Waits], str]
 @dataclass(slots=True)
 class Kept:
     """What one process keeps from step to step; None: not begun. `audit` is begun while applications are at work,
-    `audited_rest` once the mirror has stopped."""
+    `audited_rest` once the mirror has stopped. `ends`: where logs of the source end, and since when."""
 
     at_rest: GroupsAtRest | None = None
     audit: LedgerAudit | None = None
     audited_rest: Future[tuple[DeltaSnapshot, list[str]]] | None = None
+    ends: dict[Place, tuple[int, float]] = field(default_factory=dict)
+
+    def see_ends(self, ends: Mapping[Place, PartitionEnds], at_s: float) -> None:
+        """`at_s`: when they were answered."""
+        for place, end in ends.items():
+            if self.ends.get(place, (None,))[0] != end.high_watermark:
+                self.ends[place] = end.high_watermark, at_s
 
 
 @dataclass(frozen=True, slots=True)

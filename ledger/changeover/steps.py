@@ -4,6 +4,7 @@ import shlex
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from ledger.changeover import pairs
@@ -37,6 +38,7 @@ from ledger.changeover.waiting import (
     WhichGroups,
     application_offsets,
     drain,
+    ends_of,
     first_progress,
     mirrors_at,
     still_drained,
@@ -83,6 +85,8 @@ def check(step: StepContext, _waits: Waits) -> StepResult:
     words = [holds, *([f"settings differ: {', '.join(drift)}"] if drift else [])]
     facts: dict[str, object] = {"is_source_reached": is_reached, "drift": drift}
     if is_reached:
+        with suppress(ClusterUnavailableError, PreconditionError):
+            step.kept.see_ends(ends_of(step.source, step.plan.source_names), step.context.clock.monotonic())
         found = examine(step.config, step.plan.flows, probe=False, retention_share=DEFAULT_SHARE)
         bad = [one for one in one_row_for_each_cause(found) if not is_safe([one], strict=False)]
         words += [f"doctor: {one.subject}: {one.check} {one.verdict}" for one in bad]
@@ -151,7 +155,7 @@ def fence_source(step: StepContext, waits: Waits) -> StepResult:
     )
     if asked is None:
         return _not_fenced(step)
-    result = fence_topics(step.context, asked, waits)
+    result = fence_topics(step.context, replace(asked, ended_before=step.kept.ends), waits)
     return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
 
 

@@ -274,6 +274,30 @@ def test_stillness_is_watched_for_as_long_as_writers_paused(
     assert {one.evidence for one in done.fences[0].partitions} == {"stillness"}
 
 
+@pytest.mark.parametrize(("end", "seconds"), [(2, 1.0), (1, 30.0)])
+def test_what_was_still_before_the_fence_is_not_watched_a_second_time(end: int, seconds: float) -> None:
+    """A topic that is compacted lets tombstones through; one that somebody wrote to since is watched anew."""
+    site = FenceSite(pauses={("O", 0): 200.0, ("O", 1): 200.0})
+    site.cluster.settings["orders"] = {"cleanup.policy": "compact"}
+    seen = {("orders", 0): (2, 900.0), ("orders", 1): (end - 2, 900.0)}
+    how = asked(FenceHow.SHUT, "orders", producers_stopped=True, ended_before=seen)
+    done = fence(how, site.parts(), WHY)
+    assert done.proof is Proof.OBSERVED
+    assert site.clock.now_s == pytest.approx(1_000.0 + seconds, abs=1.1)
+    assert min(one.quiet_ms for one in done.fences[0].partitions) == 30_000
+
+
+def test_a_tombstone_that_came_since_begins_the_quiet_time_again() -> None:
+    site = FenceSite(pauses={("O", 0): 200.0, ("O", 1): 200.0})
+    site.cluster.settings["orders"] = {"cleanup.policy": "compact"}
+    site.during_sleep = [lambda: site.cluster.write("orders", 1)]
+    seen = {("orders", number): (2 - 2 * number, 900.0) for number in range(2)}
+    how = asked(FenceHow.SHUT, "orders", producers_stopped=True, ended_before=seen)
+    done = fence(how, site.parts(), WHY)
+    assert [one.end for one in done.fences[0].partitions] == [2, 1]
+    assert site.clock.now_s >= 1_030.0
+
+
 def test_records_in_flight_begin_the_quiet_time_again() -> None:
     site = FenceSite(pauses={("O", 0): 10.0, ("O", 1): 10.0})
     site.during_sleep = [lambda: None] * 4 + [lambda: site.cluster.write("orders", 1)]
