@@ -148,6 +148,9 @@ class PastCluster(KafkaFencing):
     def batches_at(self, partition: TopicPartition, offset: int) -> Sequence[BatchHeader]:  # noqa: ARG002
         return ()
 
+    def batch_at(self, partition: TopicPartition, offset: int) -> None:  # noqa: ARG002
+        return None
+
     def topic_acls(self) -> frozenset[Permission]:
         kinds = self._known.last_permissions(self.alias, self.cluster_id())
         found = kinds.get(PermissionKind.ACL)

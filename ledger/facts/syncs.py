@@ -308,13 +308,15 @@ class TailKnowledge:
     `start`: target offsets below it hold nothing unrecorded of this flow. `leader_epoch`: that of the target's leader
     under which the flow's last record was searched, None when it was not. `refused_sequences`: how often the target
     refused the next sequence since it last took one. `both_sides_seen`: the source answered, and the tail was read up
-    to its end.
+    to its end. `source_epoch`: that of the source's leader under which the flow's last record was compared with the
+    source's own, None when it is to be.
     """
 
     start: int = 0
     leader_epoch: int | None = None
     refused_sequences: int = 0
     both_sides_seen: bool = False
+    source_epoch: int | None = None
 
 
 NOTHING_KNOWN = TailKnowledge()

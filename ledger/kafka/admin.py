@@ -37,6 +37,7 @@ from ledger.kafka.topics import (
     aborted_at,
     add_partitions,
     batches_at,
+    whole_batches_at,
     change_settings_of,
     create_topic,
     create_topics,
@@ -224,6 +225,10 @@ class KafkaAdmin(KafkaGroups):
     def batches_at(self, partition: TopicPartition, offset: int) -> Sequence[BatchHeader]:
         operation = f"read topic {partition.words}"
         return self.connection.run(operation, batches_at, partition, offset)
+
+    def batch_at(self, partition: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
+        operation = f"read topic {partition.words}"
+        return next(iter(self.connection.run(operation, whole_batches_at, partition, offset)), None)
 
     def aborted_at(self, partition: TopicPartition, offset: int) -> Sequence[tuple[int, int]]:
         operation = f"read topic {partition.words}"

@@ -140,6 +140,10 @@ class ClusterAdmin(Cluster, Protocol):
         """
         ...
 
+    def batch_at(self, partition: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
+        """The batch that holds an offset, or the first one after it, with its bytes; None and raises as `batches_at`."""
+        ...
+
     def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Per topic the settings that were set on the topic itself; defaults left out."""
         ...

@@ -598,13 +598,19 @@ async def _learn_bounds_of(manager: KafkaConnectionManager, topic: str) -> None:
 
 _FETCH_BYTES = 1 << 20  # a broker answers with one whole batch at least
 _NO_SESSION, _CONSUMER = -1, -1
+WholeBatch = tuple[BatchHeader, memoryview]
 
 
-async def batches_at(manager: KafkaConnectionManager, at: TopicPartition, offset: int) -> list[BatchHeader]:
+async def whole_batches_at(manager: KafkaConnectionManager, at: TopicPartition, offset: int) -> list[WholeBatch]:
     """Batches from the one that holds an offset, or the first one after it; none where the log does not reach."""
     leader = await leader_of(manager, at)
     request = fetch({(at.topic, at.partition): offset}, partition_bytes=_FETCH_BYTES, most_bytes=_FETCH_BYTES)
     return fetched_batches(await manager.send(request, node_id=leader), at, offset)
+
+
+async def batches_at(manager: KafkaConnectionManager, at: TopicPartition, offset: int) -> list[BatchHeader]:
+    """The same, their headers."""
+    return [header for header, _ in await whole_batches_at(manager, at, offset)]
 
 
 async def aborted_at(
@@ -625,7 +631,7 @@ async def aborted_at(
     return [(one.producer_id, one.first_offset) for one in aborted or ()]
 
 
-def fetched_batches(answer: Any, at: TopicPartition, offset: int) -> list[BatchHeader]:
+def fetched_batches(answer: Any, at: TopicPartition, offset: int) -> list[WholeBatch]:
     """What a broker's answer to a fetch holds; none where the log does not reach.
 
     Raises kafka-python's error, after which it is asked again, for an answer that a quota has emptied: that would be
@@ -639,7 +645,7 @@ def fetched_batches(answer: Any, at: TopicPartition, offset: int) -> list[BatchH
     if errors.for_code(partition.error_code) is errors.OffsetOutOfRangeError:
         return []
     require(partition.error_code, at.topic)
-    found = [header for header, _ in batches(memoryview(bytes(partition.records or b"")))]
+    found = list(batches(memoryview(bytes(partition.records or b""))))
     if not found and answer.throttle_time_ms > 0 and offset < partition.high_watermark:
         raise errors.ThrottlingQuotaExceededError(f"{at.words} at {offset}")
     return found

@@ -147,7 +147,8 @@ class Assignment:
     copied again from `position`. `is_target_cleaned`: a cleaner may take records of the target, `is_source_cleaned`:
     of the source. `dead_letter`: why the target refused the record at the position, which is copied to its dead letter
     topic, with headers that say so. `byte_rate`: bytes of batches a second that the task may read of all its
-    partitions, None: as many as come. `comes_first`: it is fetched before others of the task.
+    partitions, None: as many as come. `comes_first`: it is fetched before others of the task. `compares_source`: the
+    flow's last record at the target is compared with the source's own before more is read.
     """
 
     source: TopicPartition
@@ -172,6 +173,7 @@ class Assignment:
     dead_letter: str | None = None
     byte_rate: float | None = None
     comes_first: bool = False
+    compares_source: bool = False
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
@@ -193,7 +195,7 @@ class PartitionResult:
     its size, in words, of which the records were sent in smaller ones; `refused`: the record at which it stopped;
     `refuses_id`: it takes no producer id that it has not given. `latency`: of each batch from the time that its first
     record says to its acknowledgement; None: there was none. `markers`: offsets of those that an exclusive target has
-    between the flow's records.
+    between the flow's records. `uncompared`: what was copied last could not be compared with what the source holds.
     """
 
     assignment: Assignment
@@ -215,6 +217,7 @@ class PartitionResult:
     refuses_id: bool = False
     latency: Durations | None = None
     markers: tuple[OffsetRange, ...] = ()
+    uncompared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

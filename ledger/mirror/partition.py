@@ -29,6 +29,7 @@ from ledger.mirror.cutting import BY_SIZE, Cutting, dead_letter
 from ledger.mirror.merging import Merging
 from ledger.mirror.reconciliation import TailReconciliation
 from ledger.mirror.source import SourceReading
+from ledger.mirror.source_history import SourceComparison
 from ledger.mirror.steps import Copy, Planned, Skip, SmallBatches
 from ledger.mirror.window import SendWindow
 
@@ -50,6 +51,7 @@ class PartitionCopy:
         self.source = SourceReading(assignment, writers, together=together)
         self.window = SendWindow(assignment.producer.current, self.requests)
         self.target = TailReconciliation(assignment, self.source, self.window, self.requests, self.troubles)
+        self.comparison = SourceComparison(assignment, self.source, self.target.reading)
         self._cutting = Cutting(assignment.is_source_cleaned)
         self.merging = Merging(merges_up_to)
         self._latency = Durations()
@@ -75,12 +77,12 @@ class PartitionCopy:
 
         Not while it has to be found out what of the target's tail the source has: that is the leader's word.
         """
-        return self.source.replica if self.target.may_send else None
+        return self.source.replica if self.target.may_send and not self.comparison.is_due else None
 
     @property
     def may_read_nearest(self) -> bool:
         """The leader may name such a node."""
-        return self.target.may_send and self.source.may_read_nearest
+        return self.target.may_send and self.source.may_read_nearest and not self.comparison.is_due
 
     def take_fetched(self, fetched: Fetched, *, of_replica: bool = False) -> None:
         """Plan the batches of a successful Fetch response; bad bytes stop the partition.
@@ -97,6 +99,8 @@ class PartitionCopy:
             self.target.stop_at_once(stop)
             return
         try:
+            if self.comparison.is_due and (of_replica or not self._is_as_copied(fetched)):
+                return
             for step in self.source.steps(fetched):
                 if (wanted := self._wanted(step)) is not None:
                     self.target.take_step(wanted)
@@ -105,6 +109,17 @@ class PartitionCopy:
             self.halt(StopCause.CORRUPT, str(error))
         finally:
             self.target.advance()
+
+    def _is_as_copied(self, fetched: Fetched) -> bool:
+        """Whether the source holds what was copied last, as far as that can be compared: then the answer is planned."""
+        if not self.target.reading.is_last_known:
+            self.target.start_over()
+            return False
+        at = self.target.builder.position
+        is_same = self.comparison.finds_same(fetched, at)
+        if is_same is False:
+            self.target.stop_at_once(tail.source_differs(at.source_offset))
+        return bool(is_same)
 
     def _wanted(self, step: Planned) -> Planned | None:
         """Of a dead letter's task nothing but that record."""
@@ -205,7 +220,9 @@ class PartitionCopy:
             assignment=self.assignment,
             syncs=syncs,
             position=replace(position, former_sequence=None) if target.has_read_tail else position,
-            tail=replace(target.knowledge(), refused_sequences=refused),
+            tail=replace(
+                target.knowledge(), refused_sequences=refused, source_epoch=self.comparison.leader_epoch
+            ),
             stop=target.stop,
             trouble=troubles.trouble,
             unreached=troubles.unreached,
@@ -221,4 +238,5 @@ class PartitionCopy:
             refuses_id=self.refuses_id,
             latency=self._latency if self._latency else None,
             markers=tuple(at for at in sorted(target.markers) if at[1] <= position.target_offset),
+            uncompared=self.comparison.was_impossible,
         )

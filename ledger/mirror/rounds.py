@@ -61,6 +61,7 @@ from ledger.mirror.starts import (
 )
 from ledger.mirror.states import FlowProgress, ForeignWriters, PartitionState
 from ledger.mirror.stops import (
+    NOT_COMPARED,
     POLICY_CAUSES,
     PolicyOutcome,
     StopEvents,
@@ -82,6 +83,7 @@ from ledger.mirror.watches import (
 from ledger.recorders.findings import PlanWatch
 from ledger.store.session import AppendExecutor, ClaimedOperations, WriterSession, one_thread
 from ledger.topics.naming import TailPolicy, matches_any
+from ledger.words import by_topic
 
 log = logging.getLogger(__name__)
 
@@ -454,6 +456,7 @@ class RoundLoop:
             if not self._pauses.covers(assignment.source.topic)
             and assignment.source.topic not in self.topics.blocked
         ]
+        self.progress.note_assigned(wanted)
         chosen = self.selection.applied_to(wanted)
         rate = self.flow.byte_rate
         of_task = None if rate is None else rate / max(1, min(self.flow.tasks, len(chosen)))
@@ -514,6 +517,9 @@ class RoundLoop:
         for result in results:
             self._react(result)
         self._report_troubles(results)
+        if uncompared := [result.assignment.source.place for result in results if result.uncompared]:
+            where = {"flow": self.flow.name, "partitions": by_topic(uncompared), "what": NOT_COMPARED}
+            log.info("%(flow)s: %(partitions)s: %(what)s", where)
         self._watch(results, begun)
         self.summary.rounds += 1
         self._report_progress()

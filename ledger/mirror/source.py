@@ -409,6 +409,14 @@ class SourceReading:
         self.ends = max(last_stable, fetched.last_stable), max(high_watermark, fetched.high_watermark)
         return True
 
+    def last_copy(self, fetched: Fetched) -> Copy | None:
+        """The last batch in an answer that begins below the position and is copied; None: there is none.
+
+        Raises as `steps`.
+        """
+        steps = plan_batches(fetched, position=0, end_offset=self.position, rules=self._rules)
+        return next(iter(deque((step for step in steps if isinstance(step, Copy)), maxlen=1)), None)
+
     def steps(self, fetched: Fetched) -> Iterator[Planned]:
         """What is to be done about an answer's records, one after the other; each is behind us when it is returned.
 

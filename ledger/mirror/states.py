@@ -320,10 +320,18 @@ class FlowProgress:
                 accepted_below=state.accepted_below,
                 target_log_start=state.target_log_start,
                 remembered_sequence=state.remembered_sequence,
+                compares_source=True,
             )
             for state in self._states.values()
             if state.stop is None and not state.has_reached_end
         ]
+
+    def note_assigned(self, assignments: Iterable[Assignment]) -> None:
+        """Nobody looks at the sources of others meanwhile: what these hold is compared again."""
+        assigned = {assignment.source.key for assignment in assignments}
+        for key, state in self._states.items():
+            if key not in assigned:
+                state.tail = replace(state.tail, source_epoch=None)
 
     @property
     def loads(self) -> Mapping[PartitionKey, int]:

@@ -33,6 +33,7 @@ from ledger.facts.truncation import common_end, is_as_recorded, restart_after_ta
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.mirror.assignment import Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.lost_markers import first_ended_otherwise, has_lost_markers
+from ledger.mirror.source_history import SourceHistory
 from ledger.mirror.states import PartitionState, ends_of_incarnation
 from ledger.words import by_topic, of_topic, shell_word
 
@@ -164,6 +165,8 @@ class StopPolicies:
                 return self._source_out_of_range(state, stop)
             case StopCause.SOURCE_TRUNCATED if result.divergence is not None:
                 return self._source_truncated(state, result.divergence, stop.message)
+            case StopCause.SOURCE_TRUNCATED:
+                return self._source_differs(state, stop)
             case StopCause.TARGET_OUT_OF_RANGE:
                 return self._target_out_of_range(
                     state, result.target_lost_from, whole_below=result.target_whole_below
@@ -208,6 +211,21 @@ class StopPolicies:
         """All rows of a partition, those of other incarnations of its source topic among them: slow to read."""
         source = state.pair.source
         return self.state.recorded_syncs(self.flow.name, source.topic, source.partition)
+
+    def _source_differs(self, state: PartitionState, stop: Stop) -> PolicyOutcome:
+        """React to a last record that seems to be another one at the source: by the map both sides have it, or not."""
+        learned, state.tail = state.tail, replace(state.tail, source_epoch=None)
+        recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
+        history = SourceHistory(self.source, self.target, state.pair, holding(recorded))
+        is_known, other = history.compared()
+        if other is not None:
+            message = (
+                f"{stop.message}; from offset {other} on it holds other records than those that were copied: it was "
+                "brought back from an older copy, or lost its end and has grown past it since"
+            )
+            return self._source_truncated(state, Divergence(None, other), message)
+        state.tail = learned
+        return PolicyOutcome(notice=None if is_known else NOT_COMPARED)
 
     def _source_truncated(self, state: PartitionState, divergence: Divergence, message: str) -> PolicyOutcome:
         recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
@@ -409,6 +427,12 @@ class StopPolicies:
         if policy is Policy.CONTINUE:
             return PolicyOutcome(facts, notice=f"{stop.message}; continuing")
         return PolicyOutcome(facts, stop)
+
+
+NOT_COMPARED = (
+    "what was copied last could not be compared with what the source holds now: one side has deleted it, or it lies too "
+    "far back"
+)
 
 
 def open_again(state: PartitionState) -> str:

@@ -186,7 +186,7 @@ def paired(step: Copy, found: TailBatch, *, others_may_be_deleted: bool) -> Copy
     at the index that it was written at. At the source it leaves the range too: a batch that was whole then
     has one record for each of its offsets, so the records deleted since were copied and are no gaps.
     """
-    if step.count == found.written and _are_same_bytes(step, found):
+    if step.count == found.written and are_same_bytes(step, found):
         return step
     try:
         wanted, stored = records_by_source_offset(step), records_by_index(found)
@@ -212,7 +212,7 @@ def begins(step: Copy, found: TailBatch) -> bool:
     return found.written >= step.count and _agree(dict(enumerate(wanted.values())), left)
 
 
-def _are_same_bytes(step: Copy, found: TailBatch) -> bool:
+def are_same_bytes(step: Copy, found: TailBatch) -> bool:
     """Whether the records are the same by their bytes and the base timestamp that these count from.
 
     A broker that stamps its own time writes it over the largest timestamp and leaves the base as it was sent.
@@ -438,6 +438,13 @@ def source_truncated(position: int, epoch: int | None, divergence: Divergence) -
         StopCause.SOURCE_TRUNCATED,
         f"the source truncated records of leader epoch {epoch} before offset {position}: what it holds of epoch "
         f"{divergence.epoch} ends at {divergence.end}; nothing after that was copied",
+    )
+
+
+def source_differs(position: int) -> Stop:
+    return Stop(
+        StopCause.SOURCE_TRUNCATED,
+        f"the source has another record before offset {position} than the one that was copied last",
     )
 
 

@@ -7,7 +7,7 @@ earlier, with the flow's last one, under every leader under which it was not sea
 from ledger.facts.syncs import Position
 from ledger.mirror.assignment import Assignment, Stop
 from ledger.mirror.sync_builder import SyncBuilder
-from ledger.mirror.tail import TargetTail, another_record, went_back
+from ledger.mirror.tail import TailBatch, TargetTail, another_record, went_back
 from ledger.mirror.window import SendWindow
 
 
@@ -20,6 +20,9 @@ class TailReading:
 
     `asks_by_epoch`: the next read asks whether the log still has all of that leader's: others may have written where it
     lost its end. `whole_below`: it has not, from that target offset on.
+
+    `is_searched`: what is read next begins with the flow's last record. `last`: the batch that has it, once
+    `is_last_known`; None: it is not there, or nobody knows.
     """
 
     def __init__(self, assignment: Assignment, window: SendWindow, builder: SyncBuilder) -> None:
@@ -27,7 +30,9 @@ class TailReading:
         self._window = window
         self._builder = builder
         self.leader_epoch = self._searched_under = assignment.tail.leader_epoch
-        self._is_searched = False
+        self.is_searched = False
+        self.last: TailBatch | None = None
+        self.is_last_known = False
         self.whole_below: int | None = None
         self.read_from(window.next_offset)
 
@@ -46,6 +51,14 @@ class TailReading:
         self.read_from(start)
         self.asks_by_epoch = True
 
+    def forget_last_record(self) -> None:
+        """It is searched once more, when the tail is read again."""
+        self.last, self.is_last_known = None, False
+
+    @property
+    def held_bytes(self) -> int:
+        return self.tail.held_bytes + (0 if self.last is None else len(self.last.batch))
+
     @property
     def last_epoch(self) -> int | None:
         """What the next read asks by."""
@@ -63,12 +76,14 @@ class TailReading:
         self.whole_below = end
         return went_back(end, epoch=self.leader_epoch)
 
-    def begin_under(self, leader_epoch: int | None) -> None:
+    def begin_under(self, leader_epoch: int | None, *, again: bool = False) -> None:
         """The next read is of this leader: under another than before one record earlier, with the flow's last one.
 
         Where that is not there any more the log went back, and may have grown past it since by others' records.
+        `again`: under the same leader, too.
         """
-        if self.tail.position != self._window.next_offset or leader_epoch == self._searched_under:
+        is_known = leader_epoch == self._searched_under and (self.is_last_known or not again)
+        if self.tail.position != self._window.next_offset or is_known:
             return
         self._searched_under = leader_epoch
         at = self._builder.position
@@ -79,7 +94,7 @@ class TailReading:
         ):
             self._finish()
             return
-        self._is_searched = True
+        self.is_searched = True
         self.read_between(at.target_offset - 1)
 
     def _wrote(self, at: Position) -> bool:
@@ -89,10 +104,12 @@ class TailReading:
 
     def _finish(self) -> None:
         """It need not be searched again under this leader."""
-        self.leader_epoch, self._is_searched = self._searched_under, False
+        self.leader_epoch, self.is_searched = self._searched_under, False
+        self.is_last_known = True
 
     def _give_up(self) -> None:
-        self._searched_under, self._is_searched = self.leader_epoch, False
+        self._searched_under, self.is_searched = self.leader_epoch, False
+        self.forget_last_record()
 
     def skip_last_record(self) -> bool:
         """The target answers that its offset is out of range: its retention may have deleted it.
@@ -100,15 +117,15 @@ class TailReading:
         Then the tail is read from the recorded end after all, which tells whether the log went back. False when
         the last record was not searched.
         """
-        if not self._is_searched:
+        if not self.is_searched:
             return False
-        self._is_searched = False
+        self.is_searched, self.is_last_known = False, True
         self.read_from(self._window.next_offset)
         return True
 
     def take_last_record(self) -> Stop | None:
         """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
-        if not self._is_searched:
+        if not self.is_searched:
             self._finish()
             return None
         found, at = self.tail.first, self._builder.position
@@ -122,5 +139,6 @@ class TailReading:
             return stop
         self._finish()
         if is_there and not found.is_control:
+            self.last = self.tail.head
             self.tail.pop()
         return None

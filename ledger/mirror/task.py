@@ -14,6 +14,7 @@ from ledger.clock import Clock
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.facts.findings import Side
 from ledger.facts.state import MirrorProducers
+from ledger.kafka.batches import batch_at
 from ledger.kafka.copying import ClusterLink, Completion, Network
 from ledger.kafka.requests import (
     ID_REFUSED,
@@ -155,13 +156,14 @@ class CopyTask:
     # -- reading ---------------------------------------------------------------------------------
 
     def _read_tails(self, copies_to_read: Iterable[PartitionCopy], now: float) -> None:
-        if sum(copy.target.tail.held_bytes for copy in self._copies) >= self._limits.buffered_bytes:
+        if sum(copy.target.reading.held_bytes for copy in self._copies) >= self._limits.buffered_bytes:
             return
         wanting = [copy for copy in copies_to_read if copy.target.wants_tail(now)]
         target = self._network.target
         for node, copies in self._by_leader(target, Side.TARGET, wanting, now).items():
             for copy in copies:
-                copy.target.reading.begin_under(target.leader_epoch(copy.assignment.target))
+                under = target.leader_epoch(copy.assignment.target)
+                copy.target.reading.begin_under(under, again=copy.comparison.is_due)
             items = [
                 FetchItem(
                     copy.assignment.target,
@@ -177,8 +179,11 @@ class CopyTask:
             self._expect(ticket, copies, RequestKind.TAIL, self._take_tails)
 
     def _take_tails(self, flight: _Flight, completion: Completion) -> None:
+        size = _size(completion)
         for copy, attempt, fetched in _zip(flight, completion.fetched):
             if not copy.requests.answered(RequestKind.TAIL, attempt):
+                continue
+            if copy.target.reading.is_searched and self._is_left_out(flight, copy, fetched, size):
                 continue
             if fetched is None or fetched.error:
                 self._tail_failed(copy, fetched, completion.failure)
@@ -189,6 +194,15 @@ class CopyTask:
                         high_watermark=fetched.high_watermark,
                         diverging_end=fetched.diverging_end,
                     )
+
+    def _is_left_out(
+        self, flight: _Flight, copy: PartitionCopy, fetched: Fetched | None, size: int
+    ) -> bool:
+        """Whether it brought no batch because of others' in the same answer, so that it says nothing of one."""
+        if fetched is None or fetched.error or fetched.diverging_end is not None:
+            return False
+        is_full = flight.copies[0] is not copy and 2 * size >= self._limits.fetch_bytes
+        return is_full and batch_at(fetched.records, 0) is None
 
     def _tail_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -243,12 +257,14 @@ class CopyTask:
         self._fetches += 1
         if self._puts_first and self._fetches % _IN_TURN_EVERY:
             copies = sorted(copies, key=lambda copy: not copy.assignment.comes_first)
+        for copy in copies:
+            copy.comparison.ask_under(self._network.source.leader_epoch(copy.assignment.source))
         room = self._pace.room(self._clock.monotonic())
         wait_ms = self._limits.max_wait_ms if waits else self._limits.busy_wait_ms
         items = [
             FetchItem(
                 copy.assignment.source,
-                copy.source.position,
+                copy.comparison.offset,
                 self._limits.partition_fetch_bytes,
                 copy.source.leader_epoch,
             )
@@ -267,13 +283,15 @@ class CopyTask:
 
     def _take_records(self, flight: _Flight, completion: Completion) -> None:
         self._fetching_nodes.discard(flight.node)
-        size = sum(len(part.records) for part in completion.fetched if part is not None)
+        size = _size(completion)
         self._pace.took(size)
         # Else each of the records that come one by one would cost both clusters a request. None waits that comes alone.
         is_small = 0 < size < self._limits.gather_bytes
         self._gathering[flight.node] = flight.sent_at + self._limits.gather_ms / 1000 if is_small else 0.0
         for copy, attempt, fetched in _zip(flight, completion.fetched):
             if not copy.requests.answered(RequestKind.RECORDS, attempt) or copy.target.stop is not None:
+                continue
+            if copy.comparison.is_due and self._is_left_out(flight, copy, fetched, size):
                 continue
             of_replica = copy.source.replica == flight.node
             if fetched is None or fetched.error:
@@ -292,7 +310,7 @@ class CopyTask:
 
     def _fetch_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if copy.window.is_empty:
+            if copy.window.is_empty and not copy.comparison.is_out_of_range():
                 copy.halt(
                     StopCause.SOURCE_OUT_OF_RANGE,
                     f"the source does not hold offset {copy.source.position} any more; nothing after it was copied",
@@ -305,6 +323,8 @@ class CopyTask:
     ) -> None:
         now = self._clock.monotonic()
         error = ErrorCode.NONE if fetched is None else fetched.error
+        if side is Side.SOURCE:
+            copy.comparison.ask_again()
         if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             copy.halt(StopCause.DENIED, f"the {side} denies READ on this topic; nothing was copied from it")
             return
@@ -543,6 +563,10 @@ def _has_next(copy: PartitionCopy) -> bool:
     with _halting(copy):
         return copy.next_copy is not None
     return False
+
+
+def _size(completion: Completion) -> int:
+    return sum(len(part.records) for part in completion.fetched if part is not None)
 
 
 def _zip(

@@ -256,6 +256,10 @@ class MemoryCluster(OneByOne):
         read = log.read(offset, committed=False, max_bytes=400, at_least_one=True)
         return [header for header, _ in batches(memoryview(read.records))]
 
+    def batch_at(self, partition: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
+        read = self._living_log(partition).read(offset, committed=False, max_bytes=400, at_least_one=True)
+        return next(iter(batches(memoryview(read.records))), None)
+
     def aborted_at(self, partition: TopicPartition, offset: int) -> Sequence[tuple[int, int]]:
         log = self._living_log(partition)
         return log.read(offset, committed=True, max_bytes=400, at_least_one=True).aborted
