@@ -19,7 +19,6 @@ from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind
 from ledger.facts.roles import ProcessMark
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import Checkpoint, TopicPartition
-from ledger.kafka.batches import BatchHeader
 from ledger.kafka.cluster import GroupListing, PartitionEnds, Place, ShareOffsetsAnswer, TopicDescription
 from ledger.kafka.connection import ClusterConnection
 from ledger.kafka.leaders import KafkaFencing
@@ -145,11 +144,10 @@ class PastCluster(KafkaFencing):
             and topics[one.topic].topic_id == one.topic_id
         }
 
-    def batches_at(self, partition: TopicPartition, offset: int) -> Sequence[BatchHeader]:  # noqa: ARG002
+    def batches_at(self, partition: TopicPartition, offset: int) -> tuple[()]:  # noqa: ARG002
         return ()
 
-    def batch_at(self, partition: TopicPartition, offset: int) -> None:  # noqa: ARG002
-        return None
+    whole_batches_at = batches_at
 
     def topic_acls(self) -> frozenset[Permission]:
         kinds = self._known.last_permissions(self.alias, self.cluster_id())

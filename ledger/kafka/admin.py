@@ -21,7 +21,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolEr
 from ledger.facts.identity import DRAWN_IDS, RememberedProducer
 from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.syncs import TopicPartition
-from ledger.kafka.batches import BatchHeader
+from ledger.kafka.batches import BatchHeader, WholeBatch
 from ledger.kafka.cluster import PartitionEnds, Place, SettingsAnswer, TopicDescription, TopicSettings
 from ledger.kafka.connection import ClusterConnection
 from ledger.kafka.groups import KafkaGroups
@@ -36,8 +36,6 @@ from ledger.kafka.permissions import (
 from ledger.kafka.topics import (
     aborted_at,
     add_partitions,
-    batches_at,
-    whole_batches_at,
     change_settings_of,
     create_topic,
     create_topics,
@@ -56,6 +54,7 @@ from ledger.kafka.topics import (
     remembered_producer,
     require,
     transactional_producers,
+    whole_batches_at,
 )
 from ledger.topics.following import NewTopic
 
@@ -223,12 +222,11 @@ class KafkaAdmin(KafkaGroups):
         return self.connection.run(operation, offsets_at, partitions, timestamp_ms)
 
     def batches_at(self, partition: TopicPartition, offset: int) -> Sequence[BatchHeader]:
-        operation = f"read topic {partition.words}"
-        return self.connection.run(operation, batches_at, partition, offset)
+        return [header for header, _ in self.whole_batches_at(partition, offset)]
 
-    def batch_at(self, partition: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
+    def whole_batches_at(self, partition: TopicPartition, offset: int) -> Sequence[WholeBatch]:
         operation = f"read topic {partition.words}"
-        return next(iter(self.connection.run(operation, whole_batches_at, partition, offset)), None)
+        return self.connection.run(operation, whole_batches_at, partition, offset)
 
     def aborted_at(self, partition: TopicPartition, offset: int) -> Sequence[tuple[int, int]]:
         operation = f"read topic {partition.words}"

@@ -103,6 +103,9 @@ class BatchHeader:
         return self.count == self.last_offset_delta + 1
 
 
+WholeBatch = tuple[BatchHeader, memoryview]
+
+
 def read_header(batch: memoryview) -> BatchHeader:
     """Parse the header of the batch that starts at byte 0. Raises `ProtocolError` for another magic."""
     header = BatchHeader(*_HEADER.unpack_from(batch))
@@ -114,7 +117,7 @@ def read_header(batch: memoryview) -> BatchHeader:
     return header
 
 
-def batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+def batches(records: memoryview) -> Iterator[WholeBatch]:
     """Whole batches of a fetched record set, in order, as `batch_at` has each of them."""
     position = 0
     while (found := batch_at(records, position)) is not None:

@@ -12,7 +12,7 @@ from ledger.facts.identity import LiveCluster, RememberedProducer
 from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import Checkpoint, TopicPartition
-from ledger.kafka.batches import BatchHeader
+from ledger.kafka.batches import BatchHeader, WholeBatch
 from ledger.topics.following import NewTopic
 
 
@@ -140,8 +140,8 @@ class ClusterAdmin(Cluster, Protocol):
         """
         ...
 
-    def batch_at(self, partition: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
-        """The batch that holds an offset, or the first one after it, with its bytes; None and raises as `batches_at`."""
+    def whole_batches_at(self, partition: TopicPartition, offset: int) -> Sequence[WholeBatch]:
+        """As `batches_at`, with their bytes."""
         ...
 
     def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:

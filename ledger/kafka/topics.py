@@ -26,7 +26,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, QuotaExcee
 from ledger.facts.fences import LeaderReading
 from ledger.facts.identity import RememberedProducer
 from ledger.facts.syncs import TopicPartition, topic_id_bytes
-from ledger.kafka.batches import BatchHeader, batches, next_sequence
+from ledger.kafka.batches import WholeBatch, batches, next_sequence
 from ledger.kafka.cluster import (
     CoordinatedTransaction,
     PartitionEnds,
@@ -598,19 +598,15 @@ async def _learn_bounds_of(manager: KafkaConnectionManager, topic: str) -> None:
 
 _FETCH_BYTES = 1 << 20  # a broker answers with one whole batch at least
 _NO_SESSION, _CONSUMER = -1, -1
-WholeBatch = tuple[BatchHeader, memoryview]
 
 
-async def whole_batches_at(manager: KafkaConnectionManager, at: TopicPartition, offset: int) -> list[WholeBatch]:
+async def whole_batches_at(
+    manager: KafkaConnectionManager, at: TopicPartition, offset: int
+) -> list[WholeBatch]:
     """Batches from the one that holds an offset, or the first one after it; none where the log does not reach."""
     leader = await leader_of(manager, at)
     request = fetch({(at.topic, at.partition): offset}, partition_bytes=_FETCH_BYTES, most_bytes=_FETCH_BYTES)
     return fetched_batches(await manager.send(request, node_id=leader), at, offset)
-
-
-async def batches_at(manager: KafkaConnectionManager, at: TopicPartition, offset: int) -> list[BatchHeader]:
-    """The same, their headers."""
-    return [header for header, _ in await whole_batches_at(manager, at, offset)]
 
 
 async def aborted_at(

@@ -239,4 +239,5 @@ class PartitionCopy:
             latency=self._latency if self._latency else None,
             markers=tuple(at for at in sorted(target.markers) if at[1] <= position.target_offset),
             uncompared=self.comparison.was_impossible,
+            seen_at=self.comparison.seen_at,
         )

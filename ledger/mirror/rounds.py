@@ -418,6 +418,7 @@ class RoundLoop:
                 return
             self._record(facts)
             give_receipt()
+            self.progress.compare_sources()
 
     def _is_reloaded(self) -> bool:
         """Whether the configuration was read again, as a request or a signal asked, and is another."""
@@ -456,7 +457,6 @@ class RoundLoop:
             if not self._pauses.covers(assignment.source.topic)
             and assignment.source.topic not in self.topics.blocked
         ]
-        self.progress.note_assigned(wanted)
         chosen = self.selection.applied_to(wanted)
         rate = self.flow.byte_rate
         of_task = None if rate is None else rate / max(1, min(self.flow.tasks, len(chosen)))

@@ -7,11 +7,13 @@ another leader, and when the source could not be read in between. What a task su
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ledger.errors import ProtocolError
-from ledger.facts.history import Segment, expand
-from ledger.facts.syncs import OffsetSync, PartitionPair, Position, TopicPartition
+from ledger.facts.history import Segment
+from ledger.facts.syncs import PartitionPair, Position, TopicPartition
+from ledger.kafka.batches import decode
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.kafka.requests import Fetched
 from ledger.mirror.assignment import Assignment
@@ -20,27 +22,28 @@ from ledger.mirror.steps import Copy
 from ledger.mirror.tail import Kept, TailBatch, are_same_bytes, records_by_index, records_by_source_offset
 from ledger.mirror.tail_reading import TailReading
 
-# Comparison in a task -------------------------------------------------------------------------------
-
-_FURTHER_BACK, _NEARER = {2: 64}, {2: 1}
-"""How many offsets before the position the source is read from next: behind a record there may be a marker."""
+_BACK, _FURTHER_BACK = 2, 16
+"""So many offsets before the position a task compares from: there may be markers behind the last record."""
+_READS = 20
+"""At each side, from one offset on, where cleaners have left little that both have."""
 
 
 class SourceComparison:
     """The flow's last record at the target, beside the last one before the position that the source has for it.
 
-    `is_due`: nothing more is read before it is done. `was_impossible`: one side has nothing to compare.
+    `is_due`: nothing more is read before it is done. `was_impossible`: one side has nothing to compare. `seen_at`: the
+    source offset of what was compared.
     """
 
     def __init__(self, assignment: Assignment, source: SourceReading, reading: TailReading) -> None:
-        self._is_asked = assignment.compares_source
-        self._is_cleaned = assignment.is_source_cleaned or assignment.is_target_cleaned
+        self._assignment = assignment
         self._source = source
         self._reading = reading
         self._epoch = assignment.tail.source_epoch
-        self._back = 2
-        self.is_due = self._is_asked and self._epoch is None
+        self._back = _BACK
+        self.is_due = assignment.compares_source and self._epoch is None
         self.was_impossible = False
+        self.seen_at: int | None = None
 
     @property
     def leader_epoch(self) -> int | None:
@@ -49,15 +52,13 @@ class SourceComparison:
 
     def ask_under(self, leader_epoch: int | None) -> None:
         """This leader is read next."""
-        if leader_epoch is None or leader_epoch == self._epoch:
-            return
-        if self._epoch is not None:
+        if self._epoch not in (None, leader_epoch) and leader_epoch is not None:
             self.ask_again()
-        self._epoch = leader_epoch
+        self._epoch = self._epoch if leader_epoch is None else leader_epoch
 
     def ask_again(self) -> None:
         """What is read next may be another history: the source could not be read."""
-        self.is_due, self._back = self._is_asked, 2
+        self.is_due, self._back = self._assignment.compares_source, _BACK
         self._reading.forget_last_record()
 
     @property
@@ -67,33 +68,37 @@ class SourceComparison:
         return max(0, self._source.position - self._back) if is_compared else self._source.position
 
     def is_out_of_range(self) -> bool:
-        """The source has deleted the record, or what lies before it; False where the position itself was asked for."""
-        if self.offset == self._source.position:
-            return False
-        self._back = _NEARER.get(self._back, 0)
-        return True
+        """The source has deleted what lies before the record, or that, too; False where the position was asked for."""
+        is_before = self.offset < self._source.position
+        self._back //= 2
+        return is_before
 
     def finds_same(self, fetched: Fetched, at: Position) -> bool | None:
-        """Whether an answer from `offset` on has the record that was copied last; None: another answer may have it.
+        """Whether an answer from `offset` on has the record that was copied last, or nothing can be compared.
 
-        False also for what only seems to differ: a cleaner, the flow's rules, an operator or a refusal may have taken it.
+        False also for what only seems to differ: a cleaner, the flow's rules or an operator may have taken it. None:
+        another answer, from further back, may have it.
         """
+        if fetched.high_watermark < at.source_offset:
+            self.ask_again()  # the position itself is asked for: it is out of range, or to come
+            return None
         last = self._reading.last
         step = None if last is None else self._source.last_copy(fetched)
-        if step is None and last is not None and (back := _FURTHER_BACK.get(self._back, 0)) and self.offset:
-            self._back = back
+        if last is not None and step is None and self._back == _BACK:
+            self._back = _FURTHER_BACK
             return None
         self.is_due = False
-        if last is None or step is None:
-            has_written = bool(at.next_sequence or at.former_sequence)
-            may_have_older = has_written and self._is_cleaned and self._back > 0
-            self.was_impossible = has_written and not may_have_older
-            return not may_have_older
-        return step.source_end <= at.source_offset and _is_copy(step, last, at)
+        if last is not None and step is not None:
+            self.seen_at = min(max(records_by_source_offset(step)), at.source_offset - 1)
+            return step.source_end <= at.source_offset and _is_copy(step, last, at)
+        is_cleaned = self._assignment.is_source_cleaned or self._assignment.is_target_cleaned
+        has_written = bool(at.next_sequence or at.former_sequence)
+        self.was_impossible = has_written and not (is_cleaned and self._back)
+        return self.was_impossible or not has_written
 
 
 def _is_copy(step: Copy, found: TailBatch, at: Position) -> bool:
-    """Whether the last record of a step is the flow's last record; of a cleaned step one of its batch."""
+    """Whether the last record of a step is the flow's last record."""
     header, end = found.header, at.target_offset - found.header.base_offset
     if header.end_offset == at.target_offset and step.count == found.written and are_same_bytes(step, found):
         return True
@@ -101,92 +106,80 @@ def _is_copy(step: Copy, found: TailBatch, at: Position) -> bool:
         sent, stored = records_by_source_offset(step), records_by_index(found)
     except ProtocolError:
         return False
-    last = max(sent)
-    wanted = {end - 1} & stored.keys() if last == at.source_offset - 1 else set()
-    may_be = wanted or {index for index in stored if index < end}
-    return any(_are_same(sent[last], stored[index], found) for index in may_be)
-
-
-def _are_same(sent: Kept, kept: Kept, found: TailBatch) -> bool:
-    return sent[1] == kept[1] and (found.header.has_log_append_time or sent[0] == kept[0])
-
-
-# Proof by the map -----------------------------------------------------------------------------------
-
-_BATCHES_READ = 20
-"""At each side, from one offset on: behind holes that cleaners left."""
+    kept, is_stamped = stored.get(end - 1), header.has_log_append_time
+    return kept is not None and kept[is_stamped:] == sent[max(sent)][is_stamped:]
 
 
 @dataclass(frozen=True, slots=True)
 class SourceHistory:
-    """The records of one partition that both sides have, by its map."""
+    """What both sides hold of one partition, by `segments` of its map, at least one, in order.
+
+    `is_cleaned`: a record that one side lacks may have been taken by a cleaner.
+    """
 
     source: ClusterAdmin
     target: ClusterAdmin
     pair: PartitionPair
-    held: Sequence[OffsetSync]
+    segments: Sequence[Segment]
+    is_cleaned: bool
 
     def compared(self) -> tuple[bool, int | None]:
-        """Whether a record was compared at all, and the first source offset whose record is another one."""
-        there = (sync for sync in self.held if sync.target.topic_id == self.pair.target.topic_id)
-        segments = sorted((one for sync in there for one in expand(sync)), key=_start)
-        first, high = (segments[0].source_start, segments[-1].source_end) if segments else (0, 0)
-        found, back = None, 1
-        while found is None and back < 4 * (high - first):
-            found = self._first_from(max(first, high - back), high, segments)
-            back *= 4
-        if found is None or found[1]:
-            return found is not None, None
-        other = high = found[0]
-        while first < high:  # a log parts from another one once: what is common lies below
-            middle = (first + high) // 2
-            found = self._first_from(middle, high, segments)
+        """Whether a record was compared at all, and the source offset from which on the source has other records."""
+        first, end = self.segments[0].source_start, self.segments[-1].source_end
+        same_below, other_from = None, end
+        for start in dict.fromkeys(max(first, end - 4**n) for n in range(32)):
+            found = self._first_from(start, other_from)
             if found is not None and found[1]:
-                first = found[0] + 1
+                same_below = found[0] + 1
+                break
+            other_from = other_from if found is None else found[0]
+        if same_below is None or (self.is_cleaned and other_from == end):
+            return same_below is not None or other_from < end, other_from if other_from < end else None
+        while same_below < other_from:  # two logs part once
+            middle = (same_below + other_from) // 2
+            found = self._first_from(middle, other_from)
+            if found is not None and found[1]:
+                same_below = found[0] + 1
             else:
-                high, other = middle, other if found is None else found[0]
-        return True, other
+                other_from = middle
+        return True, same_below if same_below < end else None
 
-    def _first_from(self, start: int, end: int, segments: Sequence[Segment]) -> tuple[int, bool] | None:
-        """The first source offset of `[start, end)` whose record both sides have, and whether it is the same one."""
-        copies: dict[int, tuple[Kept, TailBatch]] = {}
-        reads = 0
-        for _ in range(_BATCHES_READ):
-            following = bisect_right(segments, start, key=lambda one: one.source_end)
-            start = max(start, segments[following].source_start) if following < len(segments) else end
-            found = _records_at(self.source, self.pair.source, start) if start < end else None
-            if found is None:
+    def _first_from(self, start: int, end: int) -> tuple[int, bool] | None:
+        """The first source offset of `[start, end)` with a record at both sides, and whether it is the same one."""
+        for _ in range(_READS):
+            following = bisect_right(self.segments, start, key=lambda one: one.source_end)
+            start = (
+                max(start, self.segments[following].source_start) if following < len(self.segments) else end
+            )
+            sent = _records_at(self.source, self.pair.source, start) if start < end else {}
+            places = {offset: self._place(offset) for offset in sent if start <= offset < end}
+            first = next((place for place in places.values() if place is not None), None)
+            stored = {} if first is None else _records_at(self.target, self.pair.target, first)
+            for offset, place in places.items():
+                if place in stored:
+                    kept, is_stamped = stored[place]
+                    return offset, sent[offset][0][is_stamped:] == kept[is_stamped:]
+            if not sent:
                 return None
-            for offset, (kept, _) in found[1].items():
-                segment = segments[bisect_right(segments, offset, key=_start) - 1]
-                if not (start <= offset < end and offset < segment.source_end):
-                    continue
-                place = segment.target_start + offset - segment.source_start
-                if place not in copies and reads < _BATCHES_READ:
-                    reads += 1
-                    at_target = _records_at(self.target, self.pair.target, place)
-                    copies = {} if at_target is None else at_target[1]
-                if place in copies:
-                    return offset, _are_same(kept, *copies[place])
-            start = found[0]
+            start = max(start, *sent) + 1
         return None
 
-
-def _start(segment: Segment) -> int:
-    return segment.source_start
+    def _place(self, offset: int) -> int | None:
+        """The target offset that the map has for it; None: it has none."""
+        one = self.segments[bisect_right(self.segments, offset, key=lambda one: one.source_start) - 1]
+        is_copied = one.source_start <= offset < one.source_end
+        return one.target_start + offset - one.source_start if is_copied else None
 
 
 def _records_at(
     cluster: ClusterAdmin, partition: TopicPartition, offset: int
-) -> tuple[int, dict[int, tuple[Kept, TailBatch]]] | None:
-    """Where the batch ends that holds an offset, or is the next one, and its records; None where the log ends."""
-    found = cluster.batch_at(partition, offset)
-    if found is None:
-        return None
-    header, batch = found
-    whole = TailBatch(header, batch)
-    try:
-        records = {} if header.is_control else records_by_index(whole)
-    except ProtocolError:
-        records = {}  # bytes that cannot be decoded prove nothing
-    return header.end_offset, {header.base_offset + index: (kept, whole) for index, kept in records.items()}
+) -> dict[int, tuple[Kept, bool]]:
+    """Records that a request brings from an offset on, and whether the log has put its own time to each."""
+    found: dict[int, tuple[Kept, bool]] = {}
+    for header, batch in cluster.whole_batches_at(partition, offset):
+        with suppress(ProtocolError):  # bytes that cannot be decoded prove nothing
+            records = [] if header.is_control else decode(header, batch)
+            found |= {
+                one.offset: ((one.timestamp, one.content), header.has_log_append_time) for one in records
+            }
+    return found

@@ -326,12 +326,10 @@ class FlowProgress:
             if state.stop is None and not state.has_reached_end
         ]
 
-    def note_assigned(self, assignments: Iterable[Assignment]) -> None:
-        """Nobody looks at the sources of others meanwhile: what these hold is compared again."""
-        assigned = {assignment.source.key for assignment in assignments}
-        for key, state in self._states.items():
-            if key not in assigned:
-                state.tail = replace(state.tail, source_epoch=None)
+    def compare_sources(self) -> None:
+        """Nobody looked at the sources of those that stood still."""
+        for state in self._states.values():
+            state.tail = replace(state.tail, source_epoch=None)
 
     @property
     def loads(self) -> Mapping[PartitionKey, int]:

@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from ledger.config.values import FlowConfig, Policy, TargetMode
 from ledger.errors import ProtocolError
 from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy
+from ledger.facts.history import expand
 from ledger.facts.identity import FlowProducer
 from ledger.facts.operations import PartitionResumed, PartitionStopped, TailCopiedAgain
 from ledger.facts.requests import RequestKind, command_line
 from ledger.facts.state import LedgerState, OperationLog
 from ledger.facts.syncs import (
     SEQUENCED_KINDS,
+    GapCause,
     OffsetRange,
     OffsetSync,
     PartitionPair,
@@ -162,11 +164,11 @@ class StopPolicies:
         """
         match stop.cause:
             case StopCause.SOURCE_OUT_OF_RANGE:
-                return self._source_out_of_range(state, stop)
+                return self._source_out_of_range(state, result, stop)
             case StopCause.SOURCE_TRUNCATED if result.divergence is not None:
                 return self._source_truncated(state, result.divergence, stop.message)
             case StopCause.SOURCE_TRUNCATED:
-                return self._source_differs(state, stop)
+                return self._source_differs(state, result, stop)
             case StopCause.TARGET_OUT_OF_RANGE:
                 return self._target_out_of_range(
                     state, result.target_lost_from, whole_below=result.target_whole_below
@@ -176,7 +178,9 @@ class StopPolicies:
             case _:
                 return PolicyOutcome(stop=stop)
 
-    def _source_out_of_range(self, state: PartitionState, stop: Stop) -> PolicyOutcome:
+    def _source_out_of_range(
+        self, state: PartitionState, result: PartitionResult, stop: Stop
+    ) -> PolicyOutcome:
         ends = ends_of_incarnation(self.source, state.pair.source)
         if ends is None:
             return TRY_AGAIN
@@ -185,13 +189,10 @@ class StopPolicies:
             return self._lost(state, ends.log_start)
         if ends.high_watermark < copied_end:
             return self._source_went_back(state, ends)
-        return PolicyOutcome(
-            stop=Stop(
-                StopCause.SOURCE_TRUNCATED,
-                f"{stop.message}; it holds other records there than those that were copied (its leader epochs went "
-                "back), from an unknown offset",
-            )
+        message = (
+            f"{stop.message}; it holds other records there than those copied: its leader epochs went back"
         )
+        return self._source_differs(state, result, replace(stop, message=message))
 
     def _source_went_back(self, state: PartitionState, ends: PartitionEnds) -> PolicyOutcome:
         message = (
@@ -212,20 +213,43 @@ class StopPolicies:
         source = state.pair.source
         return self.state.recorded_syncs(self.flow.name, source.topic, source.partition)
 
-    def _source_differs(self, state: PartitionState, stop: Stop) -> PolicyOutcome:
-        """React to a last record that seems to be another one at the source: by the map both sides have it, or not."""
+    def _source_differs(self, state: PartitionState, result: PartitionResult, stop: Stop) -> PolicyOutcome:
+        """React to a last record that seems to be another one at the source: by the map it is, or not."""
         learned, state.tail = state.tail, replace(state.tail, source_epoch=None)
+        at, ends = state.position, ends_of_incarnation(self.source, state.pair.source)
+        if ends is None or ends.high_watermark < at.source_offset:
+            return TRY_AGAIN
         recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
-        history = SourceHistory(self.source, self.target, state.pair, holding(recorded))
-        is_known, other = history.compared()
+        there = [one for one in holding(recorded) if one.target.topic_id == state.pair.target.topic_id]
+        segments = sorted(segment for sync in there for segment in expand(sync))
+        is_cleaned = result.assignment.is_source_cleaned or result.assignment.is_target_cleaned
+        history = SourceHistory(self.source, self.target, state.pair, segments, is_cleaned)
+        is_known, other = history.compared() if segments else (False, None)
+        other = self._filled_gap(there, result.seen_at) if other is None else other
         if other is not None:
             message = (
-                f"{stop.message}; from offset {other} on it holds other records than those that were copied: it was "
-                "brought back from an older copy, or lost its end and has grown past it since"
+                f"{stop.message}: from offset {other} on it holds others than those that were copied; it was brought "
+                "back from an older copy, or lost its end and has grown past it since"
             )
             return self._source_truncated(state, Divergence(None, other), message)
+        if stop.cause is StopCause.SOURCE_OUT_OF_RANGE:
+            state.position = replace(at, leader_epoch=None)
+            return (
+                TRY_AGAIN if is_known else PolicyOutcome(stop=replace(stop, cause=StopCause.SOURCE_TRUNCATED))
+            )
         state.tail = learned
         return PolicyOutcome(notice=None if is_known else NOT_COMPARED)
+
+    def _filled_gap(self, held: Sequence[OffsetSync], offset: int | None) -> int | None:
+        """Where a gap begins in which the source has a record to copy now, and had none; None where it may have had."""
+        if offset is None or not held:
+            return None
+        adopts = self.state.adoptions({held[0].source.topic_id})
+        causes = {GapCause.CONTROL, GapCause.ABORTED}
+        causes |= set() if self.flow.relay or adopts else {GapCause.MIRROR_WRITE}
+        gaps = (gap for sync in held for gap in sync.gaps if gap.cause in causes)
+        found = (gap.source_start for gap in gaps if offset in range(gap.source_start, gap.source_end))
+        return next(found, None)
 
     def _source_truncated(self, state: PartitionState, divergence: Divergence, message: str) -> PolicyOutcome:
         recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
@@ -430,8 +454,7 @@ class StopPolicies:
 
 
 NOT_COMPARED = (
-    "what was copied last could not be compared with what the source holds now: one side has deleted it, or it lies too "
-    "far back"
+    "what was copied last was not compared with the source: one side has deleted it, or it lies too far back"
 )
 
 

@@ -195,14 +195,11 @@ class CopyTask:
                         diverging_end=fetched.diverging_end,
                     )
 
-    def _is_left_out(
-        self, flight: _Flight, copy: PartitionCopy, fetched: Fetched | None, size: int
-    ) -> bool:
-        """Whether it brought no batch because of others' in the same answer, so that it says nothing of one."""
-        if fetched is None or fetched.error or fetched.diverging_end is not None:
+    def _is_left_out(self, flight: _Flight, copy: PartitionCopy, fetched: Fetched | None, size: int) -> bool:
+        """Whether others' batches filled the answer, so that none of this partition says nothing."""
+        if fetched is None or fetched.error or fetched.diverging_end is not None or flight.copies[0] is copy:
             return False
-        is_full = flight.copies[0] is not copy and 2 * size >= self._limits.fetch_bytes
-        return is_full and batch_at(fetched.records, 0) is None
+        return 2 * size >= self._limits.fetch_bytes and batch_at(fetched.records, 0) is None
 
     def _tail_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:

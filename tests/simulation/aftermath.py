@@ -14,7 +14,7 @@ from tests.simulation.accounts import Account, Place, Row, accounts, walk
 from tests.simulation.checks import Copied, check, check_l3_once
 from tests.simulation.chronicles import Chronicles
 from tests.simulation.drivers import FlowDrivers
-from tests.simulation.faults import Fault, Promise
+from tests.simulation.faults import LOSING_ENDS, Fault, Promise
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.operators import Operator
@@ -133,7 +133,7 @@ class Aftermath:
             is_relayed=flow.relay,
             is_exclusive=flow.target_mode is TargetMode.EXCLUSIVE,
             is_source_living=place[0] in self._chronicles[flow.source].living,
-            is_reopened=Fault.SOURCE_UNCLEAN in self.faults,
+            is_reopened=bool(LOSING_ENDS & self.faults),
             is_accepted=self._is_accepted(flow.name, account.source_topic, place[1]),
             promise=self.promise,
             stop=self._stop(flow.name, place),

@@ -7,7 +7,7 @@ from ledger.config.values import TargetMode
 from ledger.facts.requests import RequestKind
 from ledger.mirror.assignment import StopCause
 from tests.simulation.crash_points import CrashPoint
-from tests.simulation.faults import Fault, Promise
+from tests.simulation.faults import PLOTTED, Fault, Promise
 from tests.simulation.topologies import Shape
 from tests.simulation.workload import TopicKind
 
@@ -52,7 +52,7 @@ WANTED = (
     *(f"promise: {promise}" for promise in Promise),
     *(f"target: {mode}" for mode in TargetMode),
     *(f"topic: {kind}" for kind in TopicKind),
-    *(f"struck: {fault}" for fault in Fault),
+    *(f"struck: {fault}" for fault in Fault if fault not in PLOTTED),
     *(f"crashed: {point}" for point in CrashPoint if point not in RARELY_CRASHED),
     *(f"stopped by {cause}" for cause in STOPS if f"stopped by {cause}" not in COMMON),
     *(f"{kind} done" for kind in REQUESTS),

@@ -44,6 +44,7 @@ class Fault(StrEnum):
     SETTLED_MEANWHILE = (
         "settled meanwhile"  # 4, 32: with the driver its source is gone, and the flow is settled
     )
+    SOURCE_RESTORED = "source restored"  # 10: brought back from a copy of its folders, under the same epochs
 
 
 BY_WHOLE_LOGS = frozenset(
@@ -122,3 +123,10 @@ def draw_forgetful_faults(rng: random.Random, allowed: frozenset[Fault]) -> froz
 def draw_more(rng: random.Random, allowed: frozenset[Fault]) -> frozenset[Fault]:
     """Which of `DRAWN_APART` are at work as well."""
     return frozenset(fault for fault in Fault if fault in allowed & DRAWN_APART and rng.random() < 0.12)
+
+
+PLOTTED = frozenset({Fault.SOURCE_RESTORED})
+"""Drawn for no life: who plots one asks for it."""
+
+LOSING_ENDS = frozenset({Fault.SOURCE_UNCLEAN, Fault.SOURCE_RESTORED})
+"""A source has no more what a flow has read of its end."""

@@ -421,15 +421,19 @@ class Simulation:
     # -- groups that move ------------------------------------------------------------------------
 
     def _judge_moves_now(self) -> None:
-        """In the middle of the storm; what a target has lost and nobody looked at yet, no ledger can know."""
-        if Fault.TARGET_UNCLEAN not in self.faults and self._recorders.record_all():
+        """In the middle of the storm; what a target has lost and nobody looked at yet, no ledger can know.
+
+        Nor to which history a commit belongs whose source has had its epoch and offset twice.
+        """
+        if not {Fault.TARGET_UNCLEAN, Fault.SOURCE_RESTORED} & self.faults and self._recorders.record_all():
             self._moves().check()
 
     def _judge_moves_afterwards(self) -> None:
         for consumers in self.consumers.values():
             consumers.stop()
         assert self._recorders.record_all()
-        self._moves().check()
+        if Fault.SOURCE_RESTORED not in self.faults:
+            self._moves().check()
 
     def check_queried_moves(self) -> None:
         """The answers of the SQL query are those that were judged: for lives that are over, because it takes long."""

@@ -2,16 +2,16 @@
 
 from ledger.facts.requests import RequestKind
 from ledger.mirror.assignment import StopCause
-from tests.simulation.faults import Fault
+from tests.simulation.faults import LOSING_ENDS, Fault
 
 ALLOWED: dict[StopCause, frozenset[Fault]] = {
     # Where flows meet, one's target is the source of another.
     StopCause.LOST: frozenset({Fault.SOURCE_RETENTION, Fault.TARGET_RETENTION}),
-    StopCause.SOURCE_TRUNCATED: frozenset({Fault.SOURCE_UNCLEAN}),
+    StopCause.SOURCE_TRUNCATED: LOSING_ENDS,
     StopCause.SOURCE_RECREATED: frozenset({Fault.SOURCE_RECREATED}),
     StopCause.TARGET_TRUNCATED: frozenset({Fault.TARGET_UNCLEAN}),
     StopCause.TARGET_RECREATED: frozenset({Fault.TARGET_RECREATED}),
-    StopCause.SOURCE_OUT_OF_RANGE: frozenset({Fault.SOURCE_RETENTION, Fault.SOURCE_UNCLEAN}),
+    StopCause.SOURCE_OUT_OF_RANGE: LOSING_ENDS | {Fault.SOURCE_RETENTION},
     StopCause.TARGET_OUT_OF_RANGE: frozenset({Fault.TARGET_RETENTION}),
     StopCause.FOREIGN_WRITE: frozenset({Fault.FOREIGN_WRITES}),
     # Own records at the target whose source records are others by now, or gone.
@@ -19,7 +19,7 @@ ALLOWED: dict[StopCause, frozenset[Fault]] = {
         {
             Fault.COMPACTION,
             Fault.TARGET_COMPACTS,
-            Fault.SOURCE_UNCLEAN,
+            *LOSING_ENDS,
             Fault.TARGET_UNCLEAN,
             Fault.SOURCE_RETENTION,
             Fault.SOURCE_RECREATED,
@@ -48,7 +48,7 @@ LOST_SOURCE = frozenset(
     {
         Fault.COMPACTION,
         Fault.SOURCE_RETENTION,
-        Fault.SOURCE_UNCLEAN,
+        *LOSING_ENDS,
         Fault.SOURCE_RECREATED,
         Fault.SOURCE_DELETED,
         Fault.CLEANED_MEANWHILE,

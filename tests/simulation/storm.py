@@ -87,6 +87,7 @@ class Storm:
             Fault.SOURCE_DELETED: self._delete_topic,
             Fault.TARGET_RETENTION: self._delete_copies,
             Fault.GARBLED_READS: self._garble,
+            Fault.SOURCE_RESTORED: self._copy_folders,
         }
         self._actions = {**own, **actions}
         self._weights: dict[Fault, float] = {}
@@ -287,6 +288,31 @@ class Storm:
             leaders = place.cluster.topic_by_name[place.topic].leaders
             leaders[place.number] = self._rng.choice(place.cluster.nodes)
 
+    def _copy_folders(self) -> None:
+        """A cluster is stopped, copied and started again; later the copy takes its place, while no broker answers."""
+        topic = self._any_topic(self._where.sources)
+        if topic is None:
+            return
+        cluster = topic[0]
+        logs = [log for one in cluster.topic_by_name.values() for log in one.logs]
+        for log in logs:
+            log.fail_over(keep_held=True)
+        copied = [(log, log.end, log.leader_epoch, log.truncations) for log in logs]
+
+        def put_back() -> None:
+            cluster.available = True
+            for log, end, epoch, truncations in () if self.is_over else copied:
+                if log.log_start <= end and log.truncations == truncations:
+                    log.restore(end, epoch)
+                    self._tally["sources put back"] += 1
+
+        def stop() -> None:
+            if not self.is_over:
+                cluster.available = False
+                self._later(0.5, 1.0, put_back)
+
+        self._later(0.3, 2.0, stop)
+
     def _recreate(self, sides: Sequence[tuple[MemoryCluster, Callable[[], Iterable[str]]]]) -> None:
         topic = self._any_topic(sides)
         if topic is not None:
@@ -307,5 +333,6 @@ _WEIGHTS = {
     Fault.TARGET_UNCLEAN: 0.5,
     Fault.IDLE_DAY: 0.3,
     Fault.TARGET_RETENTION: 0.7,
+    Fault.SOURCE_RESTORED: 0.3,
 }
 """How often beside the others, which have 1: a storm of these alone would leave nothing to look at."""

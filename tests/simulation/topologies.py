@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from ledger.config.values import FlowConfig, Policy, TargetMode
 from ledger.topics.naming import NamingKind, TailPolicy
-from tests.simulation.faults import BY_WHOLE_LOGS, Fault
+from tests.simulation.faults import BY_WHOLE_LOGS, PLOTTED, Fault
 
 
 class Shape(StrEnum):
@@ -51,7 +51,7 @@ class Topology:
 
 RECREATED_NOW_AND_THEN = frozenset({Shape.ACTIVE_ACTIVE, Shape.MERGED, Shape.CHAIN})
 """Where targets are recreated beside the faults that are drawn: now and then, by a draw of its own."""
-_EVERYDAY = frozenset(Fault) - BY_WHOLE_LOGS - {Fault.FOREIGN_WRITES}
+_EVERYDAY = frozenset(Fault) - BY_WHOLE_LOGS - {Fault.FOREIGN_WRITES} - PLOTTED
 _LINKS = {
     Shape.SINGLE: (("east", "west"),),
     Shape.ACTIVE_ACTIVE: (("east", "west"), ("west", "east")),
@@ -94,7 +94,7 @@ def draw_topology(rng: random.Random, shape: Shape) -> Topology:
         for source, target in links
     )
     clusters = tuple(dict.fromkeys(name for link in links for name in link))
-    allowed = frozenset(Fault) if is_single else _EVERYDAY
+    allowed = frozenset(Fault) - PLOTTED if is_single else _EVERYDAY
     if shape is Shape.MERGED:
         allowed |= {Fault.TARGET_UNCLEAN}  # each flow's records are followed by the other's
     return Topology(shape, clusters, _WRITTEN_AT[shape], flows, allowed)

@@ -24,7 +24,7 @@ from ledger.facts.syncs import (
     TailKnowledge,
     TopicPartition,
 )
-from ledger.kafka.batches import BatchHeader, build, patch_for_target, read_header
+from ledger.kafka.batches import BatchHeader, WholeBatch, build, patch_for_target, read_header
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
 from ledger.mirror.assignment import Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.states import PartitionState
@@ -83,6 +83,9 @@ class Ends(UnaskedCluster):
         self._answers()
         assert (partition, producer_id) == (TARGET, OWN)
         return REMEMBERED
+
+    def whole_batches_at(self, _partition: TopicPartition, _offset: int) -> list[WholeBatch]:
+        return []
 
     def batches_at(self, partition: TopicPartition, offset: int) -> list[BatchHeader]:
         self._answers()

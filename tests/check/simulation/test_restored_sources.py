@@ -13,7 +13,7 @@ from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.calm_flows import TOPIC, CalmFlow, values
 
 FIRST = [f"first-{n}" for n in range(10)]
-OTHERS = [f"other-{n}" for n in range(8)]
+OTHERS = [f"other-{n}" for n in range(10)]
 
 
 def put_back(flow: CalmFlow, kept: PartitionLog) -> None:

@@ -15,7 +15,7 @@ from ledger.facts.groups import CommitRefusal, GroupEvent, NewCommit, UnreadGrou
 from ledger.facts.identity import RememberedProducer
 from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.syncs import Checkpoint, TopicPartition, topic_id_bytes, topic_id_text
-from ledger.kafka.batches import BatchHeader, batches
+from ledger.kafka.batches import BatchHeader, WholeBatch, batches
 from ledger.kafka.cluster import (
     CommitsAnswer,
     GroupListing,
@@ -252,13 +252,12 @@ class MemoryCluster(OneByOne):
         return found
 
     def batches_at(self, partition: TopicPartition, offset: int) -> list[BatchHeader]:
+        return [header for header, _ in self.whole_batches_at(partition, offset)]
+
+    def whole_batches_at(self, partition: TopicPartition, offset: int) -> list[WholeBatch]:
         log = self._living_log(partition)  # which has to be asked for long stretches more than once
         read = log.read(offset, committed=False, max_bytes=400, at_least_one=True)
-        return [header for header, _ in batches(memoryview(read.records))]
-
-    def batch_at(self, partition: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
-        read = self._living_log(partition).read(offset, committed=False, max_bytes=400, at_least_one=True)
-        return next(iter(batches(memoryview(read.records))), None)
+        return list(batches(memoryview(read.records)))
 
     def aborted_at(self, partition: TopicPartition, offset: int) -> Sequence[tuple[int, int]]:
         log = self._living_log(partition)

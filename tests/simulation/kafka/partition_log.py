@@ -388,6 +388,12 @@ class PartitionLog:
         self._truncate(max([self.log_start, *whole]))
         self._begin_epoch()
 
+    def restore(self, end: int, epoch: int) -> None:
+        """Its folder is that of a copy, which ended there: it writes on under that epoch, for the second time."""
+        self._truncate(end)
+        self._last_epoch = epoch - 1
+        self._begin_epoch()
+
     def _begin_epoch(self) -> None:
         self._last_epoch += 1
         self._epochs.begin(self._last_epoch, self._end)
