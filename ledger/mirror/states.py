@@ -327,7 +327,7 @@ class FlowProgress:
         ]
 
     def compare_sources(self) -> None:
-        """Nobody looked at the sources of those that stood still."""
+        """Sources of partitions that stood still were not read meanwhile."""
         for state in self._states.values():
             state.tail = replace(state.tail, source_epoch=None)
 
