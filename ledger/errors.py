@@ -21,6 +21,7 @@ MirrorLedgerError             exit 1
 ├── LedgerUnavailableError    exit 1   retriable: a table of the ledger could not be read, or not appended to
 │   └── DamagedLedgerError    exit 1   a file of the ledger is missing, cut or overwritten
 ├── ProtocolError             exit 1   a broker answered what the protocol does not allow
+│   └── UnpackedSizeError      exit 1   a compressed batch comes to more than is held of one
 ├── InvalidValueError         exit 1   a value breaks a rule of the domain
 ├── EndedBySigintError        exit 130 SIGINT came before there was anything to end properly
 └── EndedBySigtermError       exit 143 SIGTERM came before there was anything to end properly
@@ -232,6 +233,10 @@ class DamagedLedgerError(LedgerUnavailableError):
 
 class ProtocolError(MirrorLedgerError):
     """Bytes from a broker, or a response, that the Kafka protocol does not allow here."""
+
+
+class UnpackedSizeError(ProtocolError):
+    """A compressed batch comes to more than is held of one."""
 
 
 class InvalidValueError(MirrorLedgerError):

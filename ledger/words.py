@@ -79,10 +79,7 @@ _YEAR_10000_S = 253_402_300_800
 
 
 def instant(at_ms: int) -> str:
-    """In UTC, to the second, as `--as-of` takes it: `2026-11-22 03:12:40Z`.
-
-    Times of records are whatever their producers wrote: one outside 1970 to 9999 stays a number.
-    """
+    """In UTC, to the second, as `--as-of` takes it: `2026-11-22 03:12:40Z`; outside 1970 to 9999 a number."""
     if not 0 <= at_ms // 1000 < _YEAR_10000_S:
         return f"{at_ms} ms"
     return datetime.fromtimestamp(at_ms // 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import crc32c
 
-from ledger.errors import ProtocolError
+from ledger.errors import ProtocolError, UnpackedSizeError
 from ledger.facts.syncs import SEQUENCE_MODULUS
 from ledger.kafka.codecs import compress, decompress
 
@@ -286,9 +286,18 @@ class Record(NamedTuple):
     content: bytes
 
 
+def unpacked(header: BatchHeader, batch: memoryview) -> bytes:
+    """The records as one run of bytes. Raises `UnpackedSizeError` where they are too many, else `ProtocolError`."""
+    try:
+        return decompress(header.codec, bytes(batch[HEADER_BYTES:]))
+    except UnpackedSizeError as error:
+        where = f"the batch at offset {header.base_offset}, of {header.size:,} B"
+        raise UnpackedSizeError(f"{where}, {error}; behind it lies offset {header.end_offset}") from None
+
+
 def decode(header: BatchHeader, batch: memoryview) -> list[Record]:
     """The batch's records, timestamps as a consumer sees them. Raises `ProtocolError` when they do not add up."""
-    payload = decompress(header.codec, bytes(batch[HEADER_BYTES:]))
+    payload = unpacked(header, batch)
     with adding_up(header):
         records = list(_decode_payload(header, payload))
     require_count(header, len(records))
@@ -297,7 +306,7 @@ def decode(header: BatchHeader, batch: memoryview) -> list[Record]:
 
 def first_timestamp(header: BatchHeader, batch: memoryview) -> int:
     """Of the first record, as a consumer sees it. Raises `ProtocolError` when there is none that adds up."""
-    payload = decompress(header.codec, bytes(batch[HEADER_BYTES:]))
+    payload = unpacked(header, batch)
     with adding_up(header):
         for record in _decode_payload(header, payload):
             return record.timestamp

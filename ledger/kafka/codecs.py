@@ -1,37 +1,77 @@
 """The codecs of record batches, by their number in the attributes."""
 
 import gzip
+import io
+import mmap
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import cramjam
 import lz4.frame
 
-from ledger.errors import ProtocolError
+from ledger.errors import ProtocolError, UnpackedSizeError
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 _GZIP_LEVEL = 6
 """As producers have it by default: 9 takes eight times as long for a hundredth less."""
+MOST_UNPACKED_BYTES = 128 * 1024 * 1024
+"""More than a request may have, uncompressed; to read and to write records again takes three times as much memory."""
+_TOO_LARGE = f"unpacks to more than {MOST_UNPACKED_BYTES:,} B, which are too many; it was not copied"
+_LZ4_RATIO = 255  # more is not possible
+_SMALL_BYTES = 64 * 1024
+_PIECE_BYTES = 1024 * 1024
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _INT = struct.Struct(">i")
 
 
+def _pieces(stream: io.BufferedIOBase) -> Iterator[bytes]:
+    """As much of a stream as may be held."""
+    size = 0
+    while piece := stream.read(_PIECE_BYTES):
+        yield piece
+        if (size := size + len(piece)) > MOST_UNPACKED_BYTES:
+            raise UnpackedSizeError(_TOO_LARGE)
+
+
+def _lz4_decompress(data: bytes) -> bytes:
+    if len(data) * _LZ4_RATIO <= MOST_UNPACKED_BYTES:
+        return bytes(lz4.frame.decompress(data))
+    return b"".join(_pieces(lz4.frame.LZ4FrameFile(io.BytesIO(data))))
+
+
+def _zstd_decompress(data: bytes) -> bytes:
+    """Into so much memory and no more: nothing says in front what it comes to."""
+    small = bytearray(_SMALL_BYTES)
+    with suppress(cramjam.DecompressionError):
+        return bytes(memoryview(small)[: cramjam.zstd.decompress_into(data, small)])
+    with mmap.mmap(-1, MOST_UNPACKED_BYTES) as most:
+        try:
+            return most[: cramjam.zstd.decompress_into(data, most)]
+        except cramjam.DecompressionError as error:
+            raise (UnpackedSizeError(_TOO_LARGE) if "whole buffer" in str(error) else error) from None
+
+
 def _snappy_decompress(data: bytes) -> bytes:
     """Java's snappy streams are framed in blocks; other clients write one raw block."""
-    if not data.startswith(_XERIAL_MAGIC):
-        return bytes(cramjam.snappy.decompress_raw(data))
-    out, position = [], len(_XERIAL_HEADER)
+    blocks = list(_snappy_blocks(data)) if data.startswith(_XERIAL_MAGIC) else [data]
+    if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > MOST_UNPACKED_BYTES:
+        raise UnpackedSizeError(_TOO_LARGE)
+    return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
+
+
+def _snappy_blocks(data: bytes) -> Iterator[bytes]:
+    position = len(_XERIAL_HEADER)
     while position < len(data):
         size = _INT.unpack_from(data, position)[0]
         position += _INT.size
         if not 0 <= size <= len(data) - position:
             raise ValueError(f"a snappy block of {size} bytes at byte {position} of {len(data)}")
-        out.append(bytes(cramjam.snappy.decompress_raw(data[position : position + size])))
+        yield data[position : position + size]
         position += size
-    return b"".join(out)
 
 
 def _snappy_compress(data: bytes) -> bytes:
@@ -49,10 +89,10 @@ def _lz4_compress(data: bytes) -> bytes:
 
 _DECOMPRESS: dict[int, Callable[[bytes], bytes]] = {
     NONE: bytes,
-    GZIP: gzip.decompress,
+    GZIP: lambda data: b"".join(_pieces(gzip.GzipFile(fileobj=io.BytesIO(data)))),
     SNAPPY: _snappy_decompress,
-    LZ4: lambda data: bytes(lz4.frame.decompress(data)),
-    ZSTD: lambda data: bytes(cramjam.zstd.decompress(data)),
+    LZ4: _lz4_decompress,
+    ZSTD: _zstd_decompress,
 }
 _COMPRESS: dict[int, Callable[[bytes], bytes]] = {
     NONE: bytes,
@@ -71,7 +111,7 @@ _BROKEN = (
 
 
 def decompress(codec: int, data: bytes) -> bytes:
-    """Records as they were before compression. Raises `ProtocolError` for an unknown codec or broken data."""
+    """Records as they were before compression. Raises `ProtocolError` for an unknown codec, broken data or too much."""
     return _apply(_DECOMPRESS, codec, data)
 
 

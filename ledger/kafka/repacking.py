@@ -22,8 +22,9 @@ from ledger.kafka.batches import (
     read_signed,
     require_count,
     signed,
+    unpacked,
 )
-from ledger.kafka.codecs import compress, decompress
+from ledger.kafka.codecs import compress
 
 RecordTest = Callable[[Record], GapCause | None]
 """Why a record is left out; None when it is kept."""
@@ -53,7 +54,7 @@ def repacked(
 
     Decompressed once, and compressed only where records were changed. Raises `ProtocolError` when they do not add up.
     """
-    payload = decompress(header.codec, bytes(batch[HEADER_BYTES:]))
+    payload = unpacked(header, batch)
     walk = _Walk(header, payload, max(position - header.base_offset, 0))
     is_whole = left_out is None and header.is_dense and position <= header.base_offset
     with adding_up(header):

@@ -50,6 +50,8 @@ class StopCause(StrEnum):
     """A permission is missing."""
     REFUSED = "refused"
     """The target refuses a record, which was sent alone: too large, or its time or format."""
+    TOO_LARGE = "too_large"
+    """A compressed batch that cannot be copied as it is comes to more than a task holds of one."""
     CORRUPT = "corrupt"
     """The source returns bytes that are no record batch."""
     TARGET_CORRUPT = "target_corrupt"

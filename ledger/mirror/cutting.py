@@ -200,7 +200,7 @@ class Cutting:
                 return kept
             if any(step.source_start < offset < step.source_end for offset in self._at):
                 return cut(step, self._at)
+            is_too_large = self._smallest_bytes is not None and len(step.batch) >= self._smallest_bytes
+            return cut_behind(step, step.count // 2) if is_too_large else [step]
         except ProtocolError:
             return [step]
-        is_too_large = self._smallest_bytes is not None and len(step.batch) >= self._smallest_bytes
-        return cut_behind(step, step.count // 2) if is_too_large else [step]

@@ -22,7 +22,7 @@ from itertools import islice
 
 from ledger.errors import ProtocolError
 from ledger.kafka.batches import CODEC_MASK, HEADER_BYTES, build, read_header, read_signed, signed
-from ledger.kafka.codecs import NONE, compress, decompress
+from ledger.kafka.codecs import MOST_UNPACKED_BYTES, NONE, compress, decompress
 from ledger.mirror.steps import (
     NO_TIME,
     Copy,
@@ -135,11 +135,12 @@ def concatenated(codec: int, batches: Sequence[SmallBatch]) -> bytearray:
     """
     first = batches[0]
     parts = [_payload(codec, first.batch)]
-    count = first.records
+    count, held = first.records, len(parts[0])
     for small in batches[1:]:
-        found = _add_records(
-            parts, _payload(codec, small.batch), count, small.base_timestamp - first.base_timestamp
-        )
+        payload = _payload(codec, small.batch)
+        if (held := held + len(payload)) > MOST_UNPACKED_BYTES:
+            raise ProtocolError(f"batches unpack to {held:,} B; they were not merged")
+        found = _add_records(parts, payload, count, small.base_timestamp - first.base_timestamp)
         if found != small.records:
             raise ProtocolError(
                 f"a batch must hold {small.records} records, found {max(found, 0)} that add up; it was not merged"

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ledger.durations import Durations
-from ledger.errors import ProtocolError
+from ledger.errors import ProtocolError, UnpackedSizeError
 from ledger.facts.findings import Side
 from ledger.facts.state import MirrorProducers
 from ledger.kafka.requests import Fetched, describe
@@ -106,7 +106,10 @@ class PartitionCopy:
                     self.target.take_step(wanted)
             self.troubles.settle_trouble(LEDGER)
         except ProtocolError as error:
-            self.halt(StopCause.CORRUPT, str(error))
+            is_too_large = isinstance(error, UnpackedSizeError)
+            if is_too_large and self.target.may_send and not self.window.is_empty:
+                return  # it is met again when what lies before it is copied
+            self.halt(StopCause.TOO_LARGE if is_too_large else StopCause.CORRUPT, str(error))
         finally:
             self.target.advance()
 

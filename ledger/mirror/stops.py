@@ -542,6 +542,11 @@ ADVICE = {
         "or `skip-to` leaves the record out",
         RequestKind.RESUME,
     ),
+    StopCause.TOO_LARGE: Advice(
+        "`skip-to` with the offset behind the batch leaves it out; without a filter it is copied as it is, unless a "
+        "cleaner has been at work in it",
+        RequestKind.RESUME,
+    ),
     StopCause.CORRUPT: Advice(
         "check the source's log on that broker; `resume` tries again, `skip-to` leaves it out",
         RequestKind.RESUME,

@@ -270,21 +270,17 @@ class _Login:
         groups = found.groupdict()
         provider = groups.get("provider")
         kind = self._providers.get(provider or "", "")
-        if provider is None:
-            name = groups.get("key") or groups.get("braced") or groups.get("bare") or ""
-            if re.fullmatch(r"[A-Za-z_]\w*", name):
-                return Choice(
-                    key, SecretReference(env=name), f"as the placeholder of {entry.where} says", (entry,)
-                )
-        elif kind.endswith("EnvVarConfigProvider") or (not kind and provider in ("env", "strimzienv")):
-            return Choice(
-                key, SecretReference(env=groups["key"]), f"as the placeholder of {entry.where} says", (entry,)
-            )
-        elif kind.endswith("DirectoryConfigProvider"):
-            place = str(Path(groups.get("path") or "") / groups["key"])
-            return Choice(
-                key, SecretReference(file=place), f"as the placeholder of {entry.where} says", (entry,)
-            )
+        name = groups.get("key") or groups.get("braced") or groups.get("bare") or ""
+        is_variable = re.fullmatch(r"[A-Za-z_]\w*", name) if provider is None else not kind
+        meant = None
+        if kind.endswith("DirectoryConfigProvider"):
+            meant = SecretReference(file=str(Path(groups.get("path") or "") / name))
+        elif kind.endswith("EnvVarConfigProvider") or (
+            is_variable and provider in (None, "env", "strimzienv")
+        ):
+            meant = SecretReference(env=name)
+        if meant is not None:
+            return Choice(key, meant, f"as the placeholder of {entry.where} says", (entry,))
         return Choice(
             key,
             invented,

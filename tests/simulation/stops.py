@@ -33,6 +33,7 @@ ALLOWED: dict[StopCause, frozenset[Fault]] = {
     StopCause.TARGET_TOPIC_GONE: frozenset({Fault.TARGET_RECREATED}),
     StopCause.DENIED: frozenset({Fault.PERMISSIONS_DENIED}),
     StopCause.REFUSED: frozenset({Fault.SIZE_LIMITS}),
+    StopCause.TOO_LARGE: frozenset(),
     StopCause.CORRUPT: frozenset({Fault.GARBLED_READS}),
     StopCause.TARGET_CORRUPT: frozenset({Fault.GARBLED_READS}),
     StopCause.FAILED: frozenset(),
