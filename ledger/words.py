@@ -42,6 +42,11 @@ def _in_shell(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\U{code:08x}"
 
 
+def without_figures(text: str) -> str:
+    """What of a text stays while it counts."""
+    return "".join(character for character in text if character not in "0123456789,.")
+
+
 # Partition names ----------------------------------------------------------------------------------
 # Many partitions in few words: numbers as ranges, partitions by topic.
 

@@ -157,11 +157,10 @@ def _can_begin_at(at: DeltaSnapshot, flow_name: str, operation_id: str) -> bool:
 
 def open_apply(at: DeltaSnapshot, *, at_ms: int, is_now: bool, flows: Collection[str]) -> OpenApply | None:
     """What has begun and not come to its end, of a plan for any of these flows, none: of any; None: nothing has."""
-    rows = at.rows(OPERATIONS.name, [("kind", "in", APPLY_KINDS)])
-    one = Applies.of_rows(rows).open()
+    one = Applies.read(at.rows).open()
     if one is None:
         return None
-    rows += at.rows(OPERATIONS.name, [("kind", "=", OperationKind.APPLY_ALIVE)])
+    rows = at.rows(OPERATIONS.name, [("kind", "in", (*APPLY_KINDS, OperationKind.APPLY_ALIVE))])
     plan, _ = recorded_plan(at.rows(OPERATIONS.name, [("kind", "=", OperationKind.PLAN)]), one.plan_id)
     if flows and not set(flows) & set(plan.flows):
         return None

@@ -87,7 +87,8 @@ def open_apply_lines(one: OpenApply, *, at_ms: int) -> Iterator[Line]:
     last = f"{instant(one.last_recorded_at_ms)} ({duration((at_ms - one.last_recorded_at_ms) / 1000)} ago)"
     yield Line("operation", f"{begun}; {at_work[one.is_at_work]}, last recorded {last}")
     if one.step is not None:
-        yield Line("step", one.step if one.failed is None else f"{one.step} failed: {one.failed}")
+        how = f" failed: {one.failed}" if one.failed is not None else f": {one.waits}" if one.waits else ""
+        yield Line("step", f"{one.step}{how}")
     if one.so_far:
         yield Line("so far", ", ".join(one.so_far))
     act = "continue it, or take it back:" if one.commands[1:] else "continue it:"

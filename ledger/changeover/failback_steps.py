@@ -194,7 +194,7 @@ def _lacking(step: StepContext, behind: Mapping[tuple[str, int], int | None]) ->
     """What is not at the target, with why nobody copies it; None: as little as the plan allows, and a driver copies."""
     plan, to_come = step.plan, sum(lacking or 0 for lacking in behind.values())
     not_begun = [at for at, lacking in behind.items() if lacking is None]
-    stopped, idle = _stopped(step), _without_driver(step)
+    stopped, idle = _stopped(step), step.idle_flows()
     if to_come <= plan.choices.within and not not_begun and not stopped and not idle:
         return None
     words = f"{counted(to_come, 'offset')} of {plan.from_cluster} to come"
@@ -204,9 +204,7 @@ def _lacking(step: StepContext, behind: Mapping[tuple[str, int], int | None]) ->
         return f"{words}; {stopped}"
     if lacking := _not_writable(step):
         return f"{words}; grant the mirror WRITE on {', '.join(lacking)} of {plan.to_cluster}"
-    if idle:
-        return f"{words}; no driver is at work: " + "; ".join(f"mirror-ledger run {one}" for one in idle)
-    return words
+    return words + step.copied_by()
 
 
 def _not_writable(step: StepContext) -> list[str]:
@@ -255,8 +253,10 @@ def _wait_for_groups(step: StepContext, waits: Waits) -> list[str]:
         )
 
     if copies or kept:
+        seconds, cluster = step.plan.choices.groups_seconds, step.plan.from_cluster
+        advice = f"Let it read on at {cluster}; after {seconds:g} s it reads copies at {step.plan.to_cluster} again"
         with suppress(PreconditionError):
-            step.patience(step.plan.choices.groups_seconds).until(left, waits, advice="")
+            step.patience(seconds).until(left, waits, advice=advice)
     if names := _behind(step, kept):
         raise UnsafeError(
             f"{some_of(names, 'group')} has not read what stays at {step.plan.from_cluster} alone (--deficits keep), "
@@ -387,14 +387,6 @@ def _stop_drivers(step: StepContext, waits: Waits) -> list[str]:
     )
     step.patience(_UNTIL_STOPPED_S).until(left, waits, advice=advice)
     return asked
-
-
-def _without_driver(step: StepContext) -> list[str]:
-    return [
-        name
-        for name in step.plan.flows
-        if not is_at_work(step.config.flow(name), step.state.last_claim(writer_of(name)))
-    ]
 
 
 STEPS = {

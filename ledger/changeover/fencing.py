@@ -106,7 +106,8 @@ class Watching:
         Raises `ClusterUnavailableError` when partitions have no leader, or none answers, until then.
         """
         clock = self.parts.clock
-        began_s = self._said_s = clock.monotonic()
+        began_s = clock.monotonic()
+        self._said_s = began_s - _SAY_EVERY_S
         deadline_s = began_s + self.asked.wait_s
         watches: Watches = {}
         left: list[PartitionWatch] = []
@@ -335,11 +336,13 @@ class Watching:
             f"{self._held_back(left)}"
         )
 
-    @staticmethod
-    def _held_back(left: Sequence[PartitionWatch]) -> str:
+    def _held_back(self, left: Sequence[PartitionWatch]) -> str:
         open_ = sum(one.has_open_transaction for one in left)
         behind = sum(one.reading.behind > 0 for one in left)
         words = f", {counted(open_, 'partition')} with an open transaction" if open_ else ""
+        if open_:
+            ids = sorted(one.transactional_id for one in self._transactions if one.is_ongoing)
+            words += f" ({', '.join(ids) or 'nobody shows whose'}: it ends with its producer, or by its time limit)"
         return words + (f", {counted(behind, 'partition')} whose followers lack records" if behind else "")
 
 

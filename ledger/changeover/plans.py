@@ -3,16 +3,24 @@
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
 from ledger.errors import PreconditionError, UsageError
-from ledger.facts.changeovers import ApplyClaimed, ApplyEnded, PlanRecorded, StepDone, StepFailed, UndoBegun
+from ledger.facts.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    PlanRecorded,
+    StepDone,
+    StepFailed,
+    UndoBegun,
+)
 from ledger.facts.codec import LEFT_OUT, decode, encode, form
 from ledger.facts.operations import OperationKind
-from ledger.facts.tables import Row
+from ledger.facts.tables import OPERATIONS, Filter, Row
 
 # Blockers -----------------------------------------------------------------------------------------
 # Why a plan may not be carried out as things stand, and what to do about each reason.
@@ -30,7 +38,6 @@ class BlockerCode(StrEnum):
     OTHER_TOPIC = "other_topic"
     PARTITION_STOPPED = "partition_stopped"
     PROMOTED_ALREADY = "promoted_already"
-    OPPOSITE_PROMOTED = "opposite_promoted"  # of earlier programs
     EXTRAS_AT_TARGET = "extras_at_target"
     DRIVER_NOT_RUNNING = "driver_not_running"
     UNRECORDED_COPIES = "unrecorded_copies"
@@ -73,7 +80,6 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.PARTITION_STOPPED: "resume what has stopped (status says how), or leave the topic out (--topic)",
     BlockerCode.PROMOTED_ALREADY: "nothing is to be done; where it was a mistake: mirror-ledger demote "
     "TARGET --over SOURCE --keep-ends --reason WHY",
-    BlockerCode.OPPOSITE_PROMOTED: "the other direction holds: plan again with this program, which allows it",
     BlockerCode.EXTRAS_AT_TARGET: "say what becomes of them: mirror-ledger stop FLOW --wait 60, mirror-ledger fence "
     "TARGET --reason WHY, mirror-ledger mirror-back --from SOURCE --to TARGET --extras keep --reason WHY; then start "
     "FLOW and plan again",
@@ -423,7 +429,8 @@ class Apply:
     """One carrying out of a plan; `done`: receipts by step, the last of each. Times of its rows by step.
 
     `begun`: when a step was begun first, `took_ms`: what it took, all the times that it was carried out to its end.
-    `acted`: steps that may have done something, they or their hooks. `ended_at`: epoch and round of the row that says
+    `acted`: steps that may have done something, they or their hooks. `waits`: by step that has not ended what it said
+    last that it waits for. `ended_at`: epoch and round of the row that says
     that it was done, None: it was not.
     """
 
@@ -443,6 +450,7 @@ class Apply:
     _under_way: dict[StepName, int] = field(default_factory=dict)
     _acted_before: set[StepName] = field(default_factory=set)
     failed: dict[StepName, StepFailed] = field(default_factory=dict)
+    waits: dict[StepName, str] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     ended_at: tuple[int, int] | None = None
 
@@ -482,6 +490,9 @@ class Apply:
                 self.state = ApplyState.UNDONE
 
 
+RowsOf = Callable[[str, Sequence[Filter]], Iterable[Row]]
+
+
 @dataclass(frozen=True, slots=True)
 class Applies:
     """All of a ledger, in the order in which they began."""
@@ -506,6 +517,21 @@ class Applies:
             if operation_id in found:
                 found[operation_id].read(row)
         return cls(found)
+
+    @classmethod
+    def read(cls, rows: RowsOf) -> Self:
+        """All of a ledger, and of the one that is open what it waits for."""
+        found = cls.of_rows(rows(OPERATIONS.name, [("kind", "in", APPLY_KINDS)]))
+        if (one := found.open()) is not None and one.begun:
+            step = list(one.begun)[-1]
+            of_it: list[Filter] = [
+                ("kind", "=", OperationKind.APPLY_ALIVE),
+                ("operation_id", "=", one.operation_id),
+            ]
+            for alive in map(ApplyAlive.of_row, rows(OPERATIONS.name, of_it)):
+                if alive.waits and alive.step == step not in {*one.done, *one.failed}:
+                    one.waits[step] = alive.waits
+        return found
 
     def open(self) -> Apply | None:
         """The one that has begun, or is being undone, and has not come to its end; there is one at most."""

@@ -26,6 +26,7 @@ from ledger.facts.changeovers import (
 )
 from ledger.facts.operations import OperationContent, Why
 from ledger.facts.state import OperationLog
+from ledger.words import without_figures
 
 ALIVE_EVERY_S = 10.0
 """How often a process that carries out a plan shows that it is alive, at least while a step waits."""
@@ -56,7 +57,8 @@ Waits = Callable[[str], None]
 
 def name_in(error: MirrorLedgerError, placeholder: str, name: str) -> None:
     """Have the commands of a message say of which plan or operation they are."""
-    error.args = (str(error).replace(placeholder, name),)
+    error.lines = tuple(line.replace(placeholder, name) for line in error.lines)
+    error.args = ("\n".join(error.lines),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class ApplyRecord:
         self._clock = clock
         self._why = why
         self._last = clock.monotonic()
+        self._waits: tuple[str | None, str] = None, ""
         self._adding = Lock()
 
     def add(self, content: OperationContent) -> None:
@@ -97,10 +100,14 @@ class ApplyRecord:
             self._last = self._clock.monotonic()
             self._operations.record_parts([content], self._why)
 
-    def alive(self, step: StepName) -> None:
-        """A row when there was none for a while."""
-        if self._clock.monotonic() - self._last >= ALIVE_EVERY_S:
-            self.add(ApplyAlive(step=step))
+    def alive(self, step: StepName, waits: str | None = None) -> None:
+        """A row when the step waits for something else than before (None: it does not say), or there was none for a
+        while."""
+        before = self._waits if self._waits[0] == step else (step, "")
+        self._waits = before if waits is None else (step, waits)
+        is_another = without_figures(before[1]) != without_figures(self._waits[1])
+        if is_another or self._clock.monotonic() - self._last >= ALIVE_EVERY_S:
+            self.add(ApplyAlive(step=step, waits=self._waits[1]))
 
 
 Beside = Callable[[Callable[[], None]], AbstractContextManager[None]]
@@ -167,4 +174,4 @@ class Applying:
 
     def _waits(self, step: StepName, words: str) -> None:
         self.reports.waits(step, words)
-        self.record.alive(step)
+        self.record.alive(step, words)

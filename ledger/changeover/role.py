@@ -207,7 +207,8 @@ def _at_work(claim: LastClaim) -> PreconditionError:
 class OpenApply:
     """What `status` says before all else, until it is ended.
 
-    `step`: the one that it stands at, None: it began none; `failed`: why that failed, in words, None: it did not.
+    `step`: the one that it stands at, None: it began none; `failed`: why that failed, in words, None: it did not;
+    `waits`: what it waits for.
     `so_far`: what of it holds now, in words. `is_at_work`: whether its process is alive, None: nobody can tell.
     """
 
@@ -224,6 +225,7 @@ class OpenApply:
     last_recorded_at_ms: int
     step: str | None
     failed: str | None
+    waits: str | None
     so_far: tuple[str, ...]
     is_at_work: bool | None
 
@@ -245,6 +247,7 @@ class OpenApply:
             last_recorded_at_ms=last_recorded_at_ms,
             step=None if step is None else str(step),
             failed=None if step is None or step not in one.failed else one.failed[step].words,
+            waits=None if step is None else one.waits.get(step),
             so_far=tuple(_so_far(plan, one)),
             is_at_work=is_at_work,
         )
@@ -260,6 +263,7 @@ class OpenApply:
         is_undone = self.state == ApplyState.UNDOING
         how = "is being undone, and has not come to an end" if is_undone else "has begun and has not ended"
         at = "" if self.step is None or is_undone else f", at step {self.step}"
+        at += f" ({self.waits})" if at and self.waits else ""
         held = f": {', '.join(self.so_far)}" if self.so_far else ""
         return f"{self.what} {how}{at}, since {instant(self.begun_at_ms)}{held}; {self.commands[0]}"
 

@@ -18,7 +18,6 @@ from ledger.changeover.not_followed import not_followed
 from ledger.changeover.pairs import enabled_between
 from ledger.changeover.planning import Planned, planned
 from ledger.changeover.plans import (
-    APPLY_KINDS,
     Applies,
     Apply,
     ChangeoverKind,
@@ -647,7 +646,7 @@ def read_plan(context: Context, plan_id: str, *, is_begun: bool = False) -> Plan
 
 def read_applies(at: DeltaSnapshot) -> Applies:
     """All operations that have carried out a plan."""
-    return Applies.of_rows(_rows(at, *APPLY_KINDS))
+    return Applies.read(at.rows)
 
 
 def plan_rows(context: Context) -> list[dict[str, object]]:

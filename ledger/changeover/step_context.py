@@ -17,10 +17,12 @@ from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.direction import Promoted
+from ledger.facts.roles import writer_of
 from ledger.facts.ways import Direction
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, Place, live_cluster
 from ledger.kafka.leaders import KafkaFencing
+from ledger.roles import is_at_work
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.state import DeltaLedgerState
 
@@ -157,6 +159,17 @@ class StepContext(PlanContext):
     @property
     def is_promoted(self) -> bool:
         return is_done(self.promoted_pair, Promoted, self.state.directions())
+
+    def idle_flows(self) -> list[str]:
+        """Flows of the plan whose driver is not at work."""
+        last = {name: self.state.last_claim(writer_of(name)) for name in self.plan.flows}
+        return [name for name, claim in last.items() if not is_at_work(self.config.flow(name), claim)]
+
+    def copied_by(self) -> str:
+        """Who copies, behind what is left; what is typed where nobody does."""
+        if idle := self.idle_flows():
+            return "; no driver is at work: " + "; ".join(f"mirror-ledger run {one}" for one in idle)
+        return f"; {', '.join(self.plan.flows)} copies"
 
     def patience(self, seconds: float) -> Patience:
         return Patience(self.context.clock, time.sleep, seconds)

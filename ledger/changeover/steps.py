@@ -186,7 +186,7 @@ def drain_source(step: StepContext, waits: Waits) -> StepResult:
             step.source, step.plan.topics, step.state.positions, operation_id=step.operation_id
         )
     patience = step.patience(step.plan.choices.drain_seconds)
-    return drain(step.source, step.plan.topics, step.state.positions, patience, waits)
+    return drain(step.source, step.plan.topics, step.state.positions, patience, waits, step.copied_by)
 
 
 def stop_groups(step: StepContext, waits: Waits) -> StepResult:

@@ -156,6 +156,7 @@ def next_words(of: ShownPlan) -> Iterator[str]:
     if not of.is_recorded:
         yield "a plan as of the past is not recorded: it cannot be carried out"
     elif last is not None and last.state is ApplyState.OPEN:
+        yield from (f"{step} waits: {words}" for step, words in last.waits.items())
         yield apply_command(of.plan.plan_id)
         yield f"or take it back: {undo_command(last.operation_id)}"
     elif last is not None and last.state is ApplyState.UNDOING:
@@ -442,7 +443,7 @@ def checklist(plan: Plan, last: Apply | None) -> Iterator[CheckedStep]:
             at, words = instant(last.done_at_ms[step]), last.done[step].words
             one = replace(one, state=DONE, at=at, words=words)
         elif last is not None and step in last.begun:
-            one = replace(one, state=BEGUN)
+            one = replace(one, state=BEGUN, words=last.waits.get(step, ""))
         yield one
 
 

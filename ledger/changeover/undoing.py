@@ -172,7 +172,7 @@ class Undoing:
 
     def _waits(self, step: StepName, words: str) -> None:
         self.reports.waits(step, words)
-        self.record.alive(step)
+        self.record.alive(step, words)
 
 
 def _left(why: str) -> StepResult:

@@ -17,7 +17,7 @@ from ledger.offsets.sheets import Watch
 from ledger.recorders.observation import GroupsRead
 from ledger.recorders.observation import read_groups as read_source_groups
 from ledger.store.state import DeltaLedgerState
-from ledger.words import by_topic, counted
+from ledger.words import by_topic, counted, some_of
 
 _ASK_EVERY_S = 1.0
 
@@ -34,14 +34,17 @@ class Patience:
     sleep: Callable[[float], None]
     seconds: float
 
-    def until(self, left: Callable[[], str | None], waits: Waits, *, advice: str) -> None:
-        """Until nothing is left; raises `PreconditionError` with what is left when the time is over."""
+    def until(self, left: Callable[[], str | None], waits: Waits, *, advice: str, then: str = "") -> None:
+        """Until nothing is left; raises `PreconditionError` with what is left when the time is over.
+
+        `advice`: who can end it, and how; `then`: what is to be typed behind that.
+        """
         deadline = self.clock.monotonic() + self.seconds
         while (words := left()) is not None:
             remaining_s = deadline - self.clock.monotonic()
             if remaining_s <= 0:
-                raise PreconditionError(f"not within {self.seconds:g} s: {words}. {advice}")
-            waits(words)
+                raise PreconditionError(f"not within {self.seconds:g} s: {words}. {advice}{then}")
+            waits(f"{words}. {advice}" if advice else words)
             self.sleep(min(_ASK_EVERY_S, remaining_s))
 
     def watch(self, quiet_s: float, waits: Waits) -> Watch:
@@ -80,8 +83,9 @@ def drain(
     positions: Positions,
     patience: Patience,
     waits: Waits,
+    copied_by: Callable[[], str] = lambda: "",
 ) -> StepResult:
-    """Wait until the maps reach the ends that the source has once it is fenced.
+    """Wait until the maps reach the ends that the source has once it is fenced; `copied_by`: who copies, in words.
 
     A partition that a flow has not begun with is not drained, though it be empty: the target may not have it yet, and
     no group gets a place there.
@@ -98,16 +102,11 @@ def drain(
         behind = offsets_behind(ends, topics, positions)
         to_copy = _not_copied(ends, behind)
         if to_copy:
-            return f"{counted(sum(to_copy.values()), 'offset')} to copy at {by_topic(to_copy)}"
+            return f"{counted(sum(to_copy.values()), 'offset')} to copy at {by_topic(to_copy)}{copied_by()}"
         not_begun = [at for at, lacking in behind.items() if lacking is None]
-        return f"{by_topic(not_begun)} not begun with" if not_begun else None
+        return f"{by_topic(not_begun)} not begun with{copied_by()}" if not_begun else None
 
-    patience.until(
-        left,
-        waits,
-        advice="A driver has to be at work (mirror-ledger status); then continue: mirror-ledger apply "
-        "PLAN_ID --reason WHY",
-    )
+    patience.until(left, waits, advice="", then="Then continue: mirror-ledger apply PLAN_ID --reason WHY")
     return _drained(ends)
 
 
@@ -198,7 +197,9 @@ def first_progress(
         remaining_s = patience.seconds - (patience.clock.monotonic() - started)
         if groups <= after_s.keys() or remaining_s <= 0:
             break
-        waits(f"{counted(len(groups) - len(after_s), 'group')} not at work yet")
+        waits(
+            f"{some_of(sorted(groups - after_s.keys()), 'group')} not at work at {target.alias} yet: start them"
+        )
         patience.sleep(min(_ASK_EVERY_S, remaining_s))
     still = sorted(groups - after_s.keys())
     words = f"{counted(len(after_s), 'group')} of {len(groups)} committed at {target.alias}"
@@ -406,7 +407,8 @@ class GroupsAtRest:
         self.seen.ends = self.fenced_ends()
         there = self._read()
         while more := self.seen.waited_for:
-            waits(f"commits of {counted(len(more), 'group')} without members are watched")
+            names, left_s = some_of(sorted(more), "group"), max(more.values())
+            waits(f"commits of {names} without members are watched, {left_s:.0f} s more")
             patience.sleep(min(max(more.values()), 1.0))
             there = self._read()
             self._require_still()
@@ -433,7 +435,7 @@ class GroupsAtRest:
             return why(readings[-1])
 
         if why(there) is not None:
-            patience.until(left, waits, advice=f"{advice}; {_CONTINUE}")
+            patience.until(left, waits, advice=advice, then=f"; {_CONTINUE}")
         return readings[-1]
 
     def _unreported(self, there: GroupsRead) -> str | None:

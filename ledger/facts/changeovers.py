@@ -92,11 +92,12 @@ class ApplyAlive(OperationContent):
 
     By `mirror-ledger apply`, while a step waits.
 
-    Keys: `step`.
+    Keys: `step`, `waits` (for what, how far that is, and who can end it, in words; left out: it has not said).
     """
 
     kind: ClassVar = OperationKind.APPLY_ALIVE
     step: str
+    waits: str = field(default="", metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

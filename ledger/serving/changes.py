@@ -7,7 +7,6 @@ from ledger.answers.ledger import Ledger
 from ledger.changeover.approving import Approvals, approvals_of
 from ledger.changeover.losses import Took, downtime_since
 from ledger.changeover.plans import (
-    APPLY_KINDS,
     Applies,
     Apply,
     ApplyState,
@@ -56,7 +55,7 @@ def read_changes(ledger: Ledger) -> tuple[Change, ...]:
     kinds = (OperationKind.PLAN, OperationKind.PLAN_APPROVED)
     operations = ledger.snapshot.rows(OPERATIONS.name, [("kind", "in", kinds)])
     rows = [row for row in operations if row["kind"] == OperationKind.PLAN]
-    applies = Applies.of_rows(ledger.snapshot.rows(OPERATIONS.name, [("kind", "in", APPLY_KINDS)]))
+    applies = Applies.read(ledger.snapshot.rows)
     last: dict[str, Row] = {}
     row: Row
     for row in rows:

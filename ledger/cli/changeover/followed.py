@@ -8,9 +8,10 @@ from ledger.cli.printing import confirmed, say
 from ledger.clock import repeated
 from ledger.errors import PreconditionError
 from ledger.terminal import StatusLine
-from ledger.words import elapsed
+from ledger.words import elapsed, without_figures
 
 _SHOWN_ALIVE_EVERY_S = 1.0
+_SAID_EVERY_S = 30.0
 
 
 class Followed:
@@ -18,6 +19,8 @@ class Followed:
 
     def __init__(self, status: StatusLine | None = None) -> None:
         self._began: dict[StepName, float] = {}
+        self._said = -_SAID_EVERY_S, ""
+        self._asks = False
         self._status = StatusLine() if status is None else status
 
     @property
@@ -30,8 +33,11 @@ class Followed:
         As long as nobody answers the process shows that it is alive, so nobody else takes its work over.
         """
         self._status.stop()  # it would draw over the question
-        with repeated(lambda: waits("a person is asked"), every_s=_SHOWN_ALIVE_EVERY_S, failed=say):
+        self._asks = True
+        asked = f"a person is asked whether {what}"
+        with repeated(lambda: waits(asked), every_s=_SHOWN_ALIVE_EVERY_S, failed=say):
             said_yes = confirmed(f"{what}?")
+        self._asks = False
         self._status.start()
         if not said_yes:
             raise PreconditionError(
@@ -45,7 +51,15 @@ class Followed:
         self._status.start()
 
     def _waits(self, step: StepName, words: str) -> None:
+        """A line when it waits for something else than before, and now and then."""
         self._status.update(f"{step.description}: {words}")
+        now, kind = time.monotonic(), f"{step} {without_figures(words)}"
+        if self._asks or (kind == self._said[1] and now - self._said[0] < _SAID_EVERY_S):
+            return
+        self._said = now, kind
+        self._status.stop()
+        say(f"{elapsed(now - self._began.get(step, now))}  {step}: {words}")
+        self._status.start()
 
     def _ends(self, step: StepName, words: str, is_done: bool) -> None:
         self._status.stop()

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from ledger.changeover.plans import ApplyState, ChangeoverKind, StepName
+from ledger.changeover.plans import Applies, ApplyState, ChangeoverKind, StepName
+from ledger.changeover.text import BEGUN, checklist
 from ledger.errors import PreconditionError, ShutOutError, StepRefusedError
 from tests.simulation.ledger.rows import MemoryRows
 from tests.support.changeovers import Crash, Stage, plan, with_hooks
@@ -195,8 +196,25 @@ def test_a_process_shows_that_it_is_alive_in_a_step_that_says_nothing_for_long()
 
     stage.beside = beside
     stage.apply()
-    kinds = Counter(row["kind"] for row in MemoryRows(stage.ledger).rows("operations", []))
-    assert kinds["apply_alive"] == len(stage.plan.steps)
+    rows = MemoryRows(stage.ledger).rows("operations", [])
+    silent = [row for row in rows if row["kind"] == "apply_alive" and "waits" not in row["content"]]
+    assert len(silent) == len(stage.plan.steps)
+
+
+def test_what_a_step_waits_for_is_in_the_ledger_as_soon_as_it_says_so() -> None:
+    stage = Stage(plan())
+
+    def crash(step: StepName, moment: str) -> None:
+        if (step, moment) == (StepName.DRAIN, "after"):
+            raise Crash
+
+    stage.crash = crash
+    with pytest.raises(Crash):
+        stage.apply()
+    stopped = Applies.read(MemoryRows(stage.ledger).rows).open()
+    assert stopped is not None
+    assert stopped.waits == {StepName.DRAIN: "at it"}
+    assert [one.words for one in checklist(stage.plan, stopped) if one.state == BEGUN] == ["at it"]
 
 
 def test_a_process_that_waits_shows_that_it_is_alive() -> None:

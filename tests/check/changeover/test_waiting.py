@@ -64,7 +64,7 @@ def test_a_group_that_moves_is_waited_for_though_nobody_records_it_any_more() ->
     which = replace(rest.which, moving=frozenset({"excluded-1"}))
     room.happens = [lambda: room.cluster.members.discard("excluded-1")]
     result = replace(rest, which=which).wait(room.patience(), room.said.append)
-    assert room.said == ["1 group with members at east: excluded-1"]
+    assert room.said == ["1 group with members at east: excluded-1. Stop their consumers there"]
     assert result.read_back == {"groups": ["excluded-1"]}
 
 
@@ -100,7 +100,10 @@ def test_groups_are_at_rest_without_members_and_with_their_commits_recorded() ->
 
     room.happens = [room.cluster.members.clear, sweep]
     result = at_rest(room, lambda: recorded).wait(room.patience(), room.said.append)
-    assert room.said == ["1 group with members at east: billing", "1 commit of east not recorded yet"]
+    assert room.said == [
+        "1 group with members at east: billing. Stop their consumers there",
+        "1 commit of east not recorded yet. A recorder has to be at work (mirror-ledger record east)",
+    ]
     assert result.read_back == {"groups": ["billing"]}
 
 
@@ -132,7 +135,7 @@ def test_who_never_had_members_is_watched_beside_the_steps_that_follow() -> None
     assert room.clock.now_s == 1_002
     rest.require_still_at_rest(room.patience(), room.said.append)
     assert room.clock.now_s == 1_000 + _QUIET_S
-    assert set(room.said) == {"commits of 1 group without members are watched"}, (
+    assert room.said[0] == "commits of billing without members are watched, 3 s more", (
         "whoever waits shows that he lives"
     )
 

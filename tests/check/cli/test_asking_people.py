@@ -55,7 +55,9 @@ def test_a_process_that_asks_shows_that_it_is_alive(answer: bool, monkeypatch: p
             shown.ask("producers are stopped", waits)
     seen = len(words)
     threading.Event().wait(0.05)
-    assert (len(words), set(words)) == (seen, {"a person is asked"}), "nothing is said once it is answered"
+    assert (len(words), set(words)) == (seen, {"a person is asked whether producers are stopped"}), (
+        "nothing is said once it is answered"
+    )
 
 
 def test_a_person_learns_at_once_that_another_process_took_over(
