@@ -56,7 +56,7 @@ class PartitionCopy:
         self.merging = Merging(merges_up_to)
         self._latency = Durations()
         self._refused: RefusedRecord | None = None
-        self.refuses_id = False
+        self._refuses_id = False
         self._refused_sequences = assignment.tail.refused_sequences
 
     # -- reading the source ----------------------------------------------------------------------
@@ -209,8 +209,9 @@ class PartitionCopy:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def halt(self, cause: StopCause, message: str) -> None:
+    def halt(self, cause: StopCause, message: str, *, refuses_id: bool = False) -> None:
         """Nothing more is sent; what is on its way is still settled."""
+        self._refuses_id |= refuses_id
         self.target.stop_at_once(Stop(cause, message))
 
     def result(self) -> PartitionResult:
@@ -238,7 +239,7 @@ class PartitionCopy:
             has_paired=target.has_paired,
             cut=self._cutting.reason,
             refused=self._refused,
-            refuses_id=self.refuses_id,
+            refuses_id=self._refuses_id,
             latency=self._latency if self._latency else None,
             markers=tuple(at for at in sorted(target.markers) if at[1] <= position.target_offset),
             uncompared=self.comparison.was_impossible,

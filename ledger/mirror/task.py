@@ -430,10 +430,8 @@ class CopyTask:
             return
         copy.doubt(failure or f"the target answered a produce request with error {detail}", now=now)
         if error in ID_REFUSED and copy.assignment.producer.is_drawn:
-            copy.refuses_id = True
-            copy.halt(
-                StopCause.REFUSED, f"the target takes no producer id that it has not given: error {detail}"
-            )
+            why = f"the target takes no producer id that it has not given: error {detail}"
+            copy.halt(StopCause.REFUSED, why, refuses_id=True)
         elif error == ErrorCode.INVALID_PRODUCER_EPOCH:
             copy.halt(
                 StopCause.SHUT_OUT, "the target has fenced this flow's producer id; nothing more was written"
