@@ -16,6 +16,7 @@ from ledger.facts.operations import OperationContent, OperationKind, Why
 from ledger.facts.roles import ProcessTable, writer_of
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.connection import Known
 from ledger.kafka.leaders import KafkaFencing
 from ledger.kafka.network import KafkaNetwork
 from ledger.machine import LocalProcesses, account
@@ -116,14 +117,16 @@ class Context:
         self, source: str, target: str, *, request_timeout_s: float = _REQUEST_TIMEOUT_S
     ) -> closing[KafkaNetwork]:
         """Links to two clusters, for records; they end with the body that uses them."""
-        sides = self.config.cluster(source), self.config.cluster(target)
+        sides = (self.cluster(alias).connection.reached for alias in (source, target))
         return closing(KafkaNetwork(*sides, request_timeout_s=request_timeout_s))
 
     def _reached(self, alias: str, *, as_administrator: bool) -> KafkaFencing:
         key, known = (alias, as_administrator), self.config.cluster(alias)
         if key not in self._clusters:
             known = known.for_administration if as_administrator else known
-            self._clusters[key] = self._opened.enter_context(closing(KafkaFencing(alias, known, self.clock)))
+            admin = self._opened.enter_context(closing(KafkaFencing(alias, known, self.clock)))
+            admin.connection.known = known_brokers(self.config, alias)
+            self._clusters[key] = admin
         return self._clusters[key]
 
 
@@ -165,7 +168,14 @@ def background_maintenance(config: MirrorConfig) -> Iterator[None]:
 
 def cluster_admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:
     """A connection that ends with the command: one that is left open keeps searching for its brokers."""
-    return closing(KafkaAdmin(cluster, config.cluster(cluster), SystemClock()))
+    admin = KafkaAdmin(cluster, config.cluster(cluster), SystemClock())
+    admin.connection.known = known_brokers(config, cluster)
+    return closing(admin)
+
+
+def known_brokers(config: MirrorConfig, cluster: str) -> Known:
+    """The brokers of a cluster as the ledger has them when it is asked."""
+    return lambda: DeltaLedgerState(open_ledger(config.ledger.path)).brokers(cluster)
 
 
 def operator_operations(config: MirrorConfig) -> OperatorOperations:

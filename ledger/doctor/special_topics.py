@@ -82,7 +82,8 @@ TOOLS = (
     ToolTopics(
         "_schemas",
         "schemas of a registry",
-        "mirrored: a registry at the target may read the copy, and may write to it only once it is promoted",
+        "mirrored: a registry at the target may read the copy (the NOOP that it writes at each start is ignored), "
+        "and may write schemas to it only once it is promoted",
         "left out: copied records name schemas by ids of the source's registry; export them, or include the topic",
     ),
     ToolTopics(

@@ -46,7 +46,7 @@ from ledger.facts.operations import (
 from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.recreated import Recreations
 from ledger.facts.requests import REQUEST_ROWS, Acceptance, FlowRequests, acceptances
-from ledger.facts.roles import LastClaim
+from ledger.facts.roles import LastClaim, recorder_of
 from ledger.facts.rows import (
     IDENTITY,
     TopicEvent,
@@ -243,6 +243,13 @@ class LedgerState(ABC):
         return ClusterIdentities.of_rows(
             claimed, accepted, [row for row in reported if row["kind"] in SHUT_OUT_KINDS]
         )
+
+    def brokers(self, cluster: str) -> tuple[str | None, list[list[str]]]:
+        """The id of the Kafka cluster that an alias stands for, and addresses of its brokers as they were seen."""
+        known = self.identities().recorded_id(cluster)
+        rows = self._source.claims([("writer", "=", recorder_of(cluster))])
+        seen = [row["brokers"] for row in rows if row["source_cluster_id"] == known and row.get("brokers")]
+        return known, [addresses.split(",") for addresses in seen]
 
     def last_claim(self, writer: str) -> LastClaim | None:
         """The latest claim of a writer and what the writer did since; None: nobody ever claimed."""

@@ -55,7 +55,7 @@ ADDED_COLUMNS: dict[str, tuple[str, ...]] = {
     "checkpoints": ("transaction_pending",),
     "high_watermarks": ("confirms_others", "previous_read_at_ms"),
     "offset_syncs": ("merged_batches",),
-    "writers": ("allocated_producer_id",),
+    "writers": ("allocated_producer_id", "brokers"),
 }
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
 ADDED_TABLES: frozenset[str] = frozenset(
@@ -386,6 +386,9 @@ WRITERS = Table(
             True,
         ),
         Column("config_hash", "string", "SHA-256 of the flow's configuration; null for a recorder", True),
+        Column(
+            "brokers", "string", "of a recorder: `PROTOCOL://HOST:PORT,...` of all brokers; else null", True
+        ),
         Column(
             "shut_out",
             SHUT_OUT_TYPE,

@@ -102,6 +102,9 @@ class KafkaAdmin(KafkaGroups):
         offset = self.connection.run("ask how far its metadata has come", _finalized_features_epoch)
         return offset if offset >= 0 else None
 
+    def brokers(self) -> Sequence[str]:
+        return self.connection.brokers
+
     def broker_count(self) -> int:
         return len(self._described_cluster().brokers)
 

@@ -125,6 +125,7 @@ class ClusterAdmin(Cluster, Protocol):
     """Administration of one cluster."""
 
     def broker_count(self) -> int: ...
+    def brokers(self) -> Sequence[str]: ...
 
     def transactional_producers(self, partitions: Sequence[TopicPartition]) -> Mapping[str, frozenset[int]]:
         """By topic the producer ids whose transactions leaders remember, until `transactional.id.expiration.ms`.

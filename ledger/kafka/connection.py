@@ -15,7 +15,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -30,13 +30,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from tenacity import (
-    Retrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_random_exponential,
-)
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from ledger.config.values import ClusterConfig, SecretReference
 from ledger.errors import (
@@ -171,9 +165,6 @@ _LOGIN_RETRIES = Retrying(
     wait=wait_random_exponential(multiplier=0.2, max=1),
     reraise=True,
 )
-_LAST_TRY = _LOGIN_RETRIES.copy(stop=stop_after_attempt(1))
-_refused: set[int] = set()
-"""Logins at an address that were refused for so long, until one is accepted: each is tried once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +205,7 @@ class BrokerConnection:
         self._protocol = security_protocol(properties)
         self._login = login_settings(str(address), properties, [address.host])
         self._login_due_at = math.inf
-        login = hash((address, frozenset(properties.items())))
-        try:
-            (_LAST_TRY if login in _refused else _LOGIN_RETRIES)(self._open)
-        except LoginRefusedError:
-            _refused.add(login)
-            raise
-        _refused.discard(login)
+        _LOGIN_RETRIES(self._open)
 
     def _open(self) -> None:
         self.socket = _connect(self.address, self._properties, self.timeout_s)
@@ -400,22 +385,26 @@ _RETRY_S = 0.1
 _MAX_RESPONSE_BYTES = 200_000_000
 _REQUESTS_IN_FLIGHT = 50
 _MAX_BACKOFF_MS = 300  # a deadline of seconds needs more than a few attempts
-_RECONNECTS, _LOGINS = 1, 6  # of a call; brokers that ask for a login may refuse one for a moment, or several
+_RECONNECTS = 1  # connections that were idle while a broker restarted are dead
+_LOGINS = 6  # brokers that ask for one may refuse it for a moment
 _logged_in: set[int] = set()
 """Clusters, each with its login, that accepted it in this process: that one is not wrong."""
 
+Known = Callable[[], tuple[str | None, Sequence[Sequence[str]]]]
+"""What the ledger knows of a cluster: its id, and `PROTOCOL://HOST:PORT` of its brokers each time they were seen."""
 Answer = TypeVar("Answer")
 Asked = ParamSpec("Asked")
 
 
 class ClusterConnection:
-    """Runs work on a cluster's connections; safe to use from several threads."""
+    """Runs work on a cluster's connections; safe to use from several threads. `known`: asked where nobody answers."""
 
     def __init__(self, cluster: ClusterConfig, environ: Mapping[str, str], *, timeout_s: float) -> None:
         self._cluster = cluster
+        self.known: Known = lambda: (None, ())
+        self._protocol = ""
         self._environ = environ
         self._timeout_s = timeout_s
-        self._logs_in = str(cluster.properties.get("security.protocol")).upper().startswith("SASL")
         self._lock = threading.Lock()
         self._manager: KafkaConnectionManager | None = None
         self._net: NetworkSelector | None = None
@@ -432,11 +421,7 @@ class ClusterConnection:
         def asked(manager: KafkaConnectionManager) -> Awaitable[Answer]:
             return work(manager, *args, **kwargs)
 
-        deadline = time.monotonic() + self._timeout_s
-        reconnects_left = (
-            _LOGINS if self._logs_in else _RECONNECTS
-        )  # idle ones are dead when a broker restarted
-        pause_s = _RETRY_S
+        deadline, times_lost = time.monotonic() + self._timeout_s, 0
         while True:
             try:
                 return self._attempt(operation, asked, deadline)
@@ -445,15 +430,28 @@ class ClusterConnection:
                 raise
             except errors.KafkaError as error:
                 lost = _lost_connection(error)
-                may_repeat = reconnects_left > 0 if lost else _asks_to_wait(error)
-                if not may_repeat or time.monotonic() + pause_s > deadline:
+                most = _LOGINS if self._protocol.startswith("SASL") else _RECONNECTS
+                may_repeat = times_lost < most if lost else _asks_to_wait(error)
+                if not may_repeat or time.monotonic() + _RETRY_S > deadline:
                     raise self._failure(error, operation) from error
             if lost:
-                reconnects_left -= 1
-                if reconnects_left % 2 == 0:  # else the library makes the lost connection again, and no other
+                times_lost += 1
+                if times_lost % 2 == most % 2:  # else the library makes that connection again, and no other
                     self.close()
-            time.sleep(pause_s)
-            pause_s += _RETRY_S if lost else 0
+            time.sleep(_RETRY_S * max(1, times_lost))
+
+    @property
+    def brokers(self) -> list[str]:
+        """As `ClusterAdmin` has it; none before the cluster was asked anything."""
+        manager = self._manager
+        found = () if manager is None else manager.cluster.brokers()
+        return sorted(f"{self._protocol}://{Address(broker.host, broker.port)}" for broker in found)
+
+    @property
+    def reached(self) -> ClusterConfig:
+        """The cluster at all its brokers too: a configured address may be dead when a task begins."""
+        servers = [self._cluster.bootstrap_servers, *(one.partition("://")[2] for one in self.brokers)]
+        return self._cluster.model_copy(update={"bootstrap_servers": ",".join(servers)})
 
     def close(self) -> None:
         """Close what is open; the next call opens again."""
@@ -483,33 +481,42 @@ class ClusterConnection:
     def _open(self, operation: str, deadline: float) -> None:
         """Bootstrap from the first address that answers; each gets its share of the time."""
         settings = kafka_python_properties(self._cluster, self._environ)
-        addresses = parse_addresses(self._cluster.bootstrap_servers)
+        configured = parse_addresses(self._cluster.bootstrap_servers)
         properties = resolved_properties(self._cluster, self._environ)
+        self._protocol = security_protocol(properties)
         login = hash((self._cluster.name, self._cluster.bootstrap_servers, frozenset(properties.items())))
-        failed: dict[Address, errors.RetriableError | ClusterUnavailableError | UsageError] = {}
-        for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            share_end = time.monotonic() + _left_ms(deadline) / 1000 / left
+        reasons, troubles = [], []
+        for number, (address, cluster_id) in enumerate(self._addresses(configured)):
+            share_end = time.monotonic() + _left_ms(deadline) / 1000 / max(1, len(configured) - number)
             try:
-                _probe(address, properties, share_end)
+                _probe(address, properties, share_end, cluster_id)
                 _logged_in.add(login)
                 self._bootstrap(address, settings, share_end)
                 return
             except (errors.RetriableError, ClusterUnavailableError, UsageError) as error:
                 self._discard()
-                failed[address] = error
+                trouble = getattr(error, "trouble", None) or Trouble.NO_ANSWER
+                is_refused = isinstance(error, LoginRefusedError) and login not in _logged_in
+                if is_refused or isinstance(error, UsageError):
+                    why = f"refused the login, needed to {operation}: {error}; not done"
+                    raise PreconditionError(f"cluster {self._cluster.name} {why}", trouble=trouble) from error
+                reasons.append(f"{address}: {_reason(error)}")
+                troubles.append(trouble)
             except errors.KafkaError:
                 self._discard()
                 raise
-        reason = "; ".join(f"{address}: {_reason(error)}" for address, error in failed.items())
-        refused = (UsageError,) if login in _logged_in else (UsageError, LoginRefusedError)
-        for one in failed.values():
-            if isinstance(one, refused):
-                raise PreconditionError(
-                    f"cluster {self._cluster.name} refused the login, needed to {operation}: {reason}; not done",
-                    trouble=one.trouble,
-                ) from one
-        trouble = getattr(next(iter(failed.values())), "trouble", None)
-        raise self._unavailable(operation, reason, trouble or Trouble.NO_ANSWER)
+        raise self._unavailable(operation, "; ".join(reasons), troubles[0])
+
+    def _addresses(self, configured: Sequence[Address]) -> Iterator[tuple[Address, str | None]]:
+        """These, then those that the ledger has of the same listener, with the id of their cluster."""
+        yield from ((address, None) for address in configured)
+        try:
+            cluster_id, seen = self.known()
+        except MirrorLedgerError:
+            return  # nothing is known
+        for protocol, _, address in (one.partition("://") for one in (seen[-1] if seen else ())):
+            if protocol == self._protocol and (found := parse_addresses(address)[0]) not in configured:
+                yield found, cluster_id
 
     def _bootstrap(self, address: Address, settings: Mapping[str, object], deadline: float) -> None:
         tuned = {
@@ -567,8 +574,8 @@ class ClusterConnection:
         )
 
 
-def _probe(address: Address, properties: Mapping[str, str], deadline: float) -> None:
-    """Connect and log in once on a plain socket, for the reason when that fails.
+def _probe(address: Address, properties: Mapping[str, str], deadline: float, cluster_id: str | None) -> None:
+    """Connect and log in once on a plain socket, for the reason when that fails, and compare that cluster id, if one is given.
 
     kafka-python drops what a broker says just before it closes a connection, a refused login above all, and would try
     again until the deadline.
@@ -577,6 +584,8 @@ def _probe(address: Address, properties: Mapping[str, str], deadline: float) -> 
     with closing(BrokerConnection(address, properties, timeout_s=timeout_s)) as connection:
         if security_protocol(properties) == "SSL":
             connection.api_versions()  # what the broker says of our certificate comes with its first answer
+        if cluster_id is not None and (found := connection.metadata([]).cluster_id) != cluster_id:
+            raise ClusterUnavailableError(f"cluster {found} is there now, and {cluster_id} was")
 
 
 def _lost_connection(error: errors.KafkaError) -> bool:

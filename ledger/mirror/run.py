@@ -179,7 +179,7 @@ def connected(
         runner = SparkRoundRunner(
             session().sparkContext,
             KeptNetwork(
-                config.cluster(flow.source), config.cluster(flow.target), limits.request_timeout_ms / 1000
+                source.connection.reached, target.connection.reached, limits.request_timeout_ms / 1000
             ),
             no_mirror_producers
             if flow.relay
@@ -307,8 +307,8 @@ def _drive_once(
             probing=lambda watch: Prober(
                 watch,
                 {
-                    Side.SOURCE: Watched(KafkaReach(config.cluster(flow.source)), topics.source_partitions),
-                    Side.TARGET: Watched(KafkaReach(config.cluster(flow.target)), topics.target_partitions),
+                    Side.SOURCE: Watched(KafkaReach(source.connection.reached), topics.source_partitions),
+                    Side.TARGET: Watched(KafkaReach(target.connection.reached), topics.target_partitions),
                 },
                 SystemClock(),
             ),

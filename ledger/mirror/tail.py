@@ -18,7 +18,7 @@ from ledger.kafka.batches import (
     next_sequence,
     read_header,
 )
-from ledger.kafka.record_fields import key_state
+from ledger.kafka.record_fields import key_state, tombstone
 from ledger.kafka.requests import ErrorCode
 from ledger.mirror.assignment import Divergence, Stop, StopCause
 from ledger.mirror.cleaned_tail import (
@@ -102,6 +102,8 @@ def _time(first: BatchHeader) -> str:
 # they begin with.
 
 
+_REGISTRY_NOOP = b"\x44\x00\x00\x00" + tombstone(b'{"keytype":"NOOP","magic":0}')
+"""What a schema registry writes to `_schemas` at each start, alone and by a plain producer: it holds no schema."""
 Kept = tuple[int, bytes]
 """Timestamp and content of a record: what a copy keeps."""
 
@@ -168,7 +170,8 @@ class TargetTail:
                 raise ProtocolError(f"the batch at offset {header.base_offset} fails its CRC")
             self.position = header.end_offset
             self.first = self.first or header
-            if not header.is_control:
+            is_noop = header.producer_id == NO_PRODUCER_ID and batch[HEADER_BYTES:] == _REGISTRY_NOOP
+            if not (header.is_control or is_noop):
                 self.held_bytes += len(batch)
                 self._batches.append(TailBatch(header, batch))
             else:

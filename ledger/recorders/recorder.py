@@ -490,6 +490,7 @@ class ClusterRecorder:
             source_cluster=self._admin.alias,
             source_cluster_id=live.cluster_id,
             source_metadata_offset=live.metadata_offset,
+            brokers=",".join(self._admin.brokers()) or None,
         )
         session = WriterSession.claimed(self._fact_log, self.writer, RECORDER_TABLES, row)
         operations = ClaimedOperations(operator=self.writer, new_id=self._new_id)
@@ -618,7 +619,7 @@ class ClusterRecorder:
         memory.permissions.recorded(seen.permissions)
         if ends.with_heartbeat:
             with self._giving_up_when_shut_out():
-                memory.session.alive()
+                memory.session.alive(brokers=",".join(self._admin.brokers()) or None)
         memory.ends.recorded(ends, seen, self._clock.monotonic())
         return recorded
 

@@ -219,8 +219,9 @@ class WriterSession:
             under_way, self._under_way = self._under_way, None
             under_way.result()
 
-    def alive(self) -> None:
-        """Append a heartbeat to `writers`, and read back."""
+    def alive(self, **known: str | None) -> None:
+        """Append a heartbeat to `writers`, with what is `known` by now by column, and read back."""
+        self._row = {**self._row, **known}
         self.append(WRITERS.name, [self._said(WriterEvent.ALIVE)])
 
     def alive_in_background(self) -> None:

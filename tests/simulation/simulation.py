@@ -51,6 +51,7 @@ _OTHER_FLOW = {
     "source_metadata_offset": None,
     "target_metadata_offset": None,
     "config_hash": None,
+    "brokers": None,
 }
 
 

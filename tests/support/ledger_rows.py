@@ -115,6 +115,7 @@ def claim_row(host: str) -> Row:
         "allocated_producer_id": None,
         "source_metadata_offset": None,
         "target_metadata_offset": None,
+        "brokers": None,
     }
 
 

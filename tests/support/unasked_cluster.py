@@ -54,6 +54,9 @@ class UnaskedCluster(OneByOne, _Asked, _OfAnyKind):  # type: ignore[misc]  # it 
             raise AttributeError(name)
         raise AssertionError(f"{type(self).__name__} is not to be asked for {name}")
 
+    def brokers(self) -> Sequence[str]:
+        return [f"PLAINTEXT://{self.alias}-1:9092"]
+
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
         raise AssertionError(f"{type(self).__name__} is not to set {commits} of {group}")
 

@@ -638,7 +638,7 @@ def test_another_cluster_behind_the_alias_is_left_alone() -> None:
     claim = dict.fromkeys(
         (
             *("event", "host", "flow", "target_cluster", "target_cluster_id", "producer_id", "config_hash"),
-            *("former_producer_id", "allocated_producer_id", "shut_out"),
+            *("former_producer_id", "allocated_producer_id", "brokers", "shut_out"),
             *("source_metadata_offset", "target_metadata_offset"),
         )
     )

@@ -198,6 +198,28 @@ def test_a_batch_that_lands_elsewhere_is_recorded_and_stops_an_exclusive_partiti
     assert target.copy.next_copy is None
 
 
+def test_what_a_schema_registry_writes_at_its_start_stops_nothing_and_other_records_do() -> None:
+    """Before a task, and between its batches, each time that the registry starts."""
+    noop = application_batch([content(b'{"keytype":"NOOP","magic":0}', None)], [NOW_MS])
+    log = PartitionLog()
+    log.append(noop, now_ms=NOW_MS)
+    target = Target(source_log(2, 3), assignment(), log)
+    target.begin()
+    target.acknowledge(target.send()[1])
+    log.append(noop, now_ms=NOW_MS)
+    target.acknowledge(target.send()[1])
+    target.read_tail()
+    assert (target.stop, target.ranges()) == (None, [(0, 2, 1, 3, False), (2, 5, 4, 7, False)])
+    again = Target(target.source, assignment(), log)
+    again.copy_all()
+    assert (again.stop, again.ranges()) == (None, [(0, 2, 1, 3, True), (2, 5, 4, 7, True)])
+    log.append(application_batch([content(b'{"keytype":"SCHEMA"}', b"{}")], [NOW_MS]), now_ms=NOW_MS)
+    last = Target(target.source, assignment(), log)
+    last.read_tail()
+    last.copy_all()
+    assert last.stop is StopCause.FOREIGN_WRITE
+
+
 def test_what_lies_behind_others_records_too_is_left_to_the_next_look() -> None:
     """Batches on their way when the first of them landed elsewhere are recorded as far as nothing is between."""
     target = Target(source_log(1, 1, 1, 1), assignment())

@@ -34,6 +34,11 @@ def test_the_first_look_records_everything(recorder: ClusterRecorder, ledger: Fa
     assert [json.loads(str(row["configuration"])) for row in ledger.rows("topics")] == [{}, {}]
 
 
+def test_a_claim_says_where_the_brokers_are(recorder: ClusterRecorder, ledger: FakeLedger) -> None:
+    assert recorder.holds_role
+    assert ledger.brokers("east") == ("cluster-id", [["PLAINTEXT://east-1:9092"]])
+
+
 def test_nothing_changed_appends_nothing(recorder: ClusterRecorder, ledger: FakeLedger) -> None:
     recorder.record_once()
     appended = len(ledger.appends)

@@ -124,6 +124,9 @@ class MemoryCluster(OneByOne):
         self._reach()
         return int(2 * (self.clock.monotonic() - self._formatted_at_s))
 
+    def brokers(self) -> Sequence[str]:
+        return [f"PLAINTEXT://{self.alias}-{node}:9092" for node in self.nodes]
+
     def broker_count(self) -> int:
         self._reach()
         return len(self.nodes)
