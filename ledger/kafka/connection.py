@@ -575,7 +575,7 @@ class ClusterConnection:
 
 
 def _probe(address: Address, properties: Mapping[str, str], deadline: float, cluster_id: str | None) -> None:
-    """Connect and log in once on a plain socket, for the reason when that fails, and compare that cluster id, if one is given.
+    """Connect and log in once on a plain socket, for the reason when that fails; compare the cluster id, if given one.
 
     kafka-python drops what a broker says just before it closes a connection, a refused login above all, and would try
     again until the deadline.
