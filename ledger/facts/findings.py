@@ -159,8 +159,8 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     ),
     FindingName.SOURCE_TOPIC_DELETED: Explanation(
         "the source topic was deleted; its target topic is kept",
-        "delete the target topic when nobody needs it any more; delete_topics = true does so where the ledger proves "
-        "the deletion",
+        'where that was a mistake, its groups continue at the target (RUNBOOK, "A topic was deleted by mistake"); '
+        "where it was meant, delete the target topic once nobody needs it, or let delete_topics = true do it",
     ),
     FindingName.TARGET_TOPIC_NOT_DELETED: Explanation(
         "the target refused to delete the topic whose source was deleted; the flow tries again",
@@ -240,7 +240,8 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
 class Finding:
     """One thing that holds now; `topic` None: the whole flow, `partition` None: all of the topic.
 
-    `cluster`: the alias that it is about; `since_ms`: when it began. None: nothing is said about it.
+    `cluster`: the alias that it is about; `since_ms`: when it began; `advice`: with the names that it is about. None:
+    nothing is said about it.
     """
 
     name: FindingName
@@ -249,6 +250,11 @@ class Finding:
     message: str = field(compare=False)
     cluster: str | None = field(default=None, compare=False)
     since_ms: int | None = field(default=None, compare=False)
+    advice: str | None = field(default=None, compare=False)
+
+    @property
+    def next(self) -> str:
+        return self.advice or EXPLAINED[self.name].next
 
     @property
     def key(self) -> FindingKey:
@@ -301,7 +307,6 @@ class Findings:
         return self._open
 
     def _raised(self, finding: Finding) -> OperationEntry:
-        advice = EXPLAINED[finding.name].next
         since = "" if finding.since_ms is None else f"; since {instant(finding.since_ms)}"
         log.warning(
             "%(flow)s: %(finding)s: %(what)s; %(advice)s",
@@ -311,7 +316,7 @@ class Findings:
                 "topic": finding.topic,
                 "partition": finding.partition,
                 "what": f"{finding.message}{since}",
-                "advice": advice,
+                "advice": finding.next,
             },
         )
         return str(finding.name), raised(finding)
@@ -330,7 +335,7 @@ def raised(finding: Finding) -> FindingRaised:
         topic=topic,
         partition=partition,
         message=finding.message,
-        next=EXPLAINED[finding.name].next,
+        next=finding.next,
         cluster=finding.cluster,
         since_ms=finding.since_ms,
     )

@@ -13,6 +13,7 @@ from ledger.facts.permissions import Permission
 from ledger.facts.state import LedgerState, OperationLog
 from ledger.facts.syncs import (
     SEQUENCED_KINDS,
+    Absence,
     OffsetRange,
     TopicPartition,
     by_source_incarnation,
@@ -284,17 +285,32 @@ class SourceDeletions:
         positions = state.positions(flow) if self._delete_topics else ()
         written = {known.target_topic_id for known in positions if known.position.next_sequence > 0}
         if topic.target_id not in written:
-            return _kept(topic)
+            return self._kept(topic)
         doubt = _doubt(_written(deleted, written), _written(remaining, written), sources)
         if doubt is not None:
-            return _kept(topic, doubt)
+            return self._kept(topic, doubt)
         if topic.source_id not in state.deleted_topic_ids(self._source.alias):
-            return _kept(topic, f"no recorder of {self._source.alias} has recorded its deletion")
+            return self._kept(topic, f"no recorder of {self._source.alias} has recorded its deletion")
         if state.requests_and_directions(flow)[1].was_ever_promoted(self._target.alias, topic.target):
-            return _kept(topic, f"{topic.target} was promoted once, so applications may have written there")
+            return self._kept(
+                topic, f"{topic.target} was promoted once, so applications may have written there"
+            )
         others = self._of_others(topic, targets[topic.target].partitions)
         is_due = self._refreshes_without[topic.source] >= REFRESHES_BEFORE_DELETION
-        return self._delete(topic) if others is None and is_due else _kept(topic, others)
+        return self._delete(topic) if others is None and is_due else self._kept(topic, others)
+
+    def _kept(self, topic: MirroredTopic, reason: str | None = None) -> Finding:
+        why = "" if reason is None else f": {reason}"
+        source, target = self._source.alias, self._target.alias
+        return Finding(
+            name=FindingName.SOURCE_TOPIC_DELETED,
+            topic=topic.source,
+            message=f"{topic.source} was deleted at the source; {topic.target} is kept{why}",
+            advice=f"where that was a mistake, its groups continue at {target} by mirror-ledger offsets set --from "
+            f"{source} --to {target} --all-groups --topic {topic.source} --accept {Absence.GONE} --reason WHY "
+            f'(RUNBOOK, "A topic was deleted by mistake"); '
+            f"where it was meant, delete {topic.target} at {target} once nobody needs it",
+        )
 
     def _of_others(self, topic: MirroredTopic, partitions: int) -> str | None:
         """Why it may hold what the flow has not written, by its logs as they are now; None: it holds nothing else."""
@@ -355,12 +371,6 @@ def _doubt(
     if len(mirrored) >= 2 and 2 * len(deleted) > len(mirrored):
         return f"{len(deleted)} of the {len(mirrored)} topics that this flow mirrored were deleted at once"
     return None
-
-
-def _kept(topic: MirroredTopic, reason: str | None = None) -> Finding:
-    why = "" if reason is None else f": {reason}"
-    message = f"{topic.source} was deleted at the source; {topic.target} is kept{why}"
-    return Finding(name=FindingName.SOURCE_TOPIC_DELETED, topic=topic.source, message=message)
 
 
 # Acl following ------------------------------------------------------------------------------------

@@ -335,6 +335,7 @@ class CopyTask:
     def _halt_if_deleted(self, copy: PartitionCopy, side: Side) -> None:
         """A broker may not have heard of a new topic yet: only several answers in a row are believed."""
         if copy.troubles.failures(side) >= _DELETED_AFTER_FAILURES:
+            copy.troubles.settle_trouble(side)  # it is gone, not out of reach
             copy.halt(
                 _TOPIC_DELETED[side],
                 f"the {side} does not know this topic id any more: the topic was deleted or recreated",

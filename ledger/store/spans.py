@@ -58,7 +58,7 @@ _COMMITS = ("cluster_commits", "last_high_watermarks")
 _ENDS = ("last_claims", "measured_ends", "ended_topics")
 BETWEEN = Question(
     ("touched_spans.sql",),
-    ("source_truncations", "current_topics"),
+    ("source_truncations", "current_topics", "last_topics"),
     # The rows of a map's last round are spans of their own.
     ("last_syncs", *_COMMITS, "committed_topics", "group_moves", "topic_readers"),
     _DATED,

@@ -36,7 +36,7 @@ inner join span_logs as l
     and l.topic_id = n.target_topic_id
     and l.partition = n.target_partition;
 
--- Where maps between current topics end.
+-- Where maps of topics, deleted ones too, to current topics end.
 create temporary table map_ends as
 select m.map_number, m.flow, s.log_number as source_log, t.log_number as target_log, m.source_cluster, m.target_cluster,
     m.source_end, m.target_end, k.topic_id is not null and c.topic_id is not null as is_current
@@ -51,7 +51,7 @@ inner join span_logs as t
     and t.topic = m.target_topic
     and t.topic_id = m.target_topic_id
     and t.partition = m.target_partition
-left join current_topics as k
+left join last_topics as k
     on k.cluster = m.source_cluster
     and k.topic = m.source_topic
     and k.topic_id = m.source_topic_id

@@ -14,7 +14,8 @@ inner join direct_routes as t on t.source_log = h.source_log
 where h.target_log <> t.target_log;
 
 -- What links a pair: a route that has brought records from there to here, one that has taken some from here to there,
--- or two of one origin. Those of a pair count when something is recorded of one of them.
+-- or two of one origin. Those of a pair count when something is recorded of one of them. Here a topic may be deleted:
+-- who has read it continues there.
 create or replace temporary view links as
 with found as (
     select
@@ -42,7 +43,7 @@ with found as (
 between as (
     select f.*
     from found as f
-    inner join logs as h on h.log_number = f.here_log and h.is_current
+    inner join logs as h on h.log_number = f.here_log and h.is_last
     inner join logs as t on t.log_number = f.there_log and t.is_current
     where h.cluster <> t.cluster
 ),

@@ -1,8 +1,8 @@
 -- The partitions that flows read and write, by topic id: logs. What was found of them: lost ends, leader epochs.
 
--- The incarnation that each topic has by now: as the recorder of its cluster saw it last, or a later one that only a
--- flow has named. Deleted topics have none.
-create or replace temporary view current_topics as
+-- The last incarnation of each topic: as the recorder of its cluster saw it last, or a later one that only a flow has
+-- named.
+create or replace temporary view last_topics as
 with named as (
     select source_cluster as cluster, source_topic as topic, source_topic_id as topic_id, recorded_at_ms
     from last_syncs
@@ -48,13 +48,19 @@ ranked as (
     where age = 1
 )
 
-select r.cluster, r.topic, r.topic_id
+select r.cluster, r.topic, r.topic_id, e.topic_id is not null as is_deleted
 from ranked as r
 left join ended_topics as e
     on e.cluster = r.cluster
     and e.topic = r.topic
     and e.topic_id = r.topic_id
-where r.place = 1 and e.topic_id is null;
+where r.place = 1;
+
+-- The incarnation that each topic has by now. Deleted topics have none.
+create or replace temporary view current_topics as
+select cluster, topic, topic_id
+from last_topics
+where not is_deleted;
 
 -- Between which partitions of current topics flows copy, by the names that they have recorded: of these incarnations
 -- they may have recorded nothing. is_relayed: one of them copies also what flows wrote.
@@ -87,7 +93,7 @@ group by
     t.topic_id,
     w.target_partition;
 
--- Every partition that a flow reads or writes, of any incarnation.
+-- Every partition that a flow reads or writes, of any incarnation. is_last: of the last one, deleted or not.
 create or replace temporary view logs as
 with named as (
     select source_cluster as cluster, source_topic as topic, source_topic_id as topic_id, source_partition as partition
@@ -108,14 +114,15 @@ select
     n.topic,
     n.topic_id,
     n.partition,
-    c.topic_id is not null as is_current,
+    c.topic_id is not null as is_last,
+    coalesce(not c.is_deleted, false) as is_current,
     h.log_start,
     h.high_watermark,
     row_number() over (
         order by n.cluster nulls last, n.topic nulls last, n.topic_id nulls last, n.partition nulls last
     ) as log_number
 from named as n
-left join current_topics as c
+left join last_topics as c
     on c.cluster = n.cluster
     and c.topic = n.topic
     and c.topic_id = n.topic_id

@@ -221,11 +221,12 @@ from pairs as p
 left join same_names as s using (here_cluster, here_topic, there_cluster)
 inner join recorded as w using (here_log, there_log);
 
--- The pairs that answers are about, unless they are asked for by a flow.
+-- The pairs that answers are about, unless they are asked for by a flow: of topics that are at both sides.
 create or replace temporary view answered_pairs as
-select *
-from recorded_pairs
-where is_first;
+select p.*
+from recorded_pairs as p
+inner join logs as h on h.log_number = p.here_log and h.is_current
+where p.is_first;
 
 -- Between which partitions of two clusters a flow has copied, of whatever incarnation, seen from either side.
 create or replace temporary view copied_ways as

@@ -84,7 +84,7 @@ with chains as (
         b.target_end
     from direct_routes as a
     inner join direct_routes as b on b.source_log = a.target_log and b.is_relay
-    inner join logs as s on s.log_number = a.source_log and s.is_current
+    inner join logs as s on s.log_number = a.source_log and s.is_last
     inner join logs as t on t.log_number = b.target_log and t.is_current
     left join direct_routes as d
         on d.source_log = a.source_log

@@ -83,8 +83,8 @@ class PairLedger:
         )
 
     def current(self, log: Log) -> TopicPartition:
-        """The partition of the incarnation that is there now, as it was seen last."""
-        found = self._current_id(log.cluster, log.topic)
+        """The partition of the incarnation that is there now, or was when the topic was deleted."""
+        found = self._last_id(log.cluster, log.topic)
         assert found is not None, f"no row tells which topic {log.topic} of {log.cluster} is"
         return TopicPartition(log.topic, found, log.partition)
 
@@ -209,19 +209,24 @@ class PairLedger:
         return found
 
     def _current_id(self, cluster: str, topic: str) -> str | None:
-        """As its recorder saw it last, or a later one that flows alone did; None: it is deleted, or nobody saw it."""
+        """None: it is deleted, or nobody saw it."""
+        found, seen = self._last_id(cluster, topic), self._seen_ids.get((cluster, topic), [])
+        return None if seen and found == seen[-1][0] and not seen[-1][1] else found
+
+    def _last_id(self, cluster: str, topic: str) -> str | None:
+        """As its recorder saw it last, deleted or not, or a later one that flows alone did; None: nobody saw it."""
         seen = self._seen_ids.get((cluster, topic), [])
         by_recorder = {topic_id for topic_id, *_ in seen}
         mirrored = [one for one in self._mirrored_ids.get((cluster, topic), []) if one[0] not in by_recorder]
         if mirrored and (not seen or mirrored[-1][1] > seen[-1][2]):
             return mirrored[-1][0]
-        return seen[-1][0] if seen and seen[-1][1] else None
+        return seen[-1][0] if seen else None
 
     def _former_ids(self, log: Log) -> frozenset[str]:
         topic = (log.cluster, log.topic)
         ids = {topic_id for topic_id, *_ in self._seen_ids.get(topic, [])}
         ids |= {topic_id for topic_id, _ in self._mirrored_ids.get(topic, [])}
-        return frozenset(ids) - {self._current_id(*topic)}
+        return frozenset(ids) - {self._last_id(*topic)}
 
     def _ends(self, log: Log) -> Ends | None:
         at = self.current(log)
