@@ -127,12 +127,13 @@ class OperatorProcess:
 class Seat(OneByOne):
     """In place of `KafkaAdmin` and `KafkaFencing`: a cluster as one principal reaches it from one process."""
 
-    def __init__(self, cluster: AdministeredCluster, principal: str, process: OperatorProcess) -> None:
+    def __init__(self, cluster: AdministeredCluster, config: ClusterConfig, process: OperatorProcess) -> None:
         self._cluster = cluster
-        self._principal = principal
+        self._principal = str(config.properties[PRINCIPAL])
         self._process = process
         self._admin = MemoryPermissionAdmin(cluster)
         self.alias = cluster.alias
+        self.connection = SimpleNamespace(known=None, reached=config)  # it needs no other address
 
     def __getattr__(self, name: str) -> Any:
         """What is only read."""
@@ -357,7 +358,7 @@ class Outside:
         clusters, ledger, schedule = self.clusters, self.ledger, self.schedule
 
         def seat(alias: str, config: ClusterConfig, _clock: object) -> Seat:
-            return Seat(clusters[alias], str(config.properties[PRINCIPAL]), process)
+            return Seat(clusters[alias], config, process)
 
         def network(
             source: ClusterConfig, target: ClusterConfig, *, request_timeout_s: float
