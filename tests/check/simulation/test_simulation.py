@@ -43,14 +43,14 @@ def test_a_partition_that_moves_to_another_task_is_written_by_one_at_a_time(
 ) -> None:
     """Each difference in load moves partitions in these lives, in the middle of what is copied."""
     monkeypatch.setattr(progress, "_WORTH_SHARING", 0)
-    returned: set[int] = set()
+    returned: dict[int, Process] = {}
     wrote: dict[tuple[str | bytes, int], Process] = {}
     moved, wrong = set[tuple[str | bytes, int]](), list[str]()
     wait_for, execute = Workers._await, TaskNetwork.executed
 
     def note_return(workers: Workers, actor: Actor, process: Process) -> None:
         wait_for(workers, actor, process)
-        returned.add(id(process))
+        returned[id(process)] = process  # kept, so that no other one gets its number
 
     def note_write(network: TaskNetwork, answer: Completion) -> None:
         process = network.process
