@@ -11,12 +11,17 @@ from ledger.errors import ClusterUnavailableError
 from ledger.facts.direction import Promotion, nothing_promoted
 from ledger.facts.groups import RECOMMIT_AFTER_MS, CommitRefusal, Hindrance, NewCommit, Place
 from ledger.facts.tables import Row
+from ledger.kafka.cluster import PartitionEnds
 from ledger.offsets.maker_topics import Checkpoints
 from ledger.offsets.setting import SourceCommit, synced_before
 from ledger.offsets.syncing import CommitKey, GroupSync, SyncPass, pause_s
+from ledger.store import catalog
+from ledger.store.sql import run_query
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
-from tests.support.fakes import Dying, FakeClock
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.fakes import Dying, FakeClock, FakeLedger, recorder_of, watched_cluster
+from tests.support.ledger_rows import row
 
 AT: Place = ("billing", "east.orders", 0)
 KEY: CommitKey = ("billing", "orders", 0)
@@ -188,6 +193,63 @@ def test_nothing_is_set_by_a_map_that_has_not_come_to_the_commit(syncing: Syncin
     syncing.ledger.mapped_to = 120
     assert syncing.run() == SyncPass(1, 1, {})
     assert syncing.there == 120
+
+
+@dataclass
+class Recorded(Ledger):
+    """What a recorder of east has recorded, and two maps: of a topic, and of the one that took its place."""
+
+    kept: MemoryLedger = field(default_factory=MemoryLedger)
+
+    def take(self, seen: FakeLedger) -> None:
+        self.kept = MemoryLedger()
+        for table in ("checkpoints", "groups", "high_watermarks", "topics", "writers"):
+            self.kept.append(table, seen.rows(table))
+        of_both = {
+            "flow": "east-to-west",
+            "source_cluster": "east",
+            "source_topic": "orders",
+            "kind": "copied",
+        }
+        there = {"target_cluster": "west", "target_topic": "east.orders", "target_topic_id": self.topic_id}
+        for number, (topic_id, records) in enumerate((("id-1", 5), ("id-2", 9)), 1):
+            at = {
+                "source_end": records,
+                "target_start": 5 * number - 5,
+                "target_end": 5 * number - 5 + records,
+            }
+            found = {"source_topic_id": topic_id, "records": records, "gaps": [], "round": number, **at}
+            self.kept.append("offset_syncs", [row("offset_syncs", **of_both, **there, **found)])
+
+    def translate(self, groups: Collection[str]) -> Sequence[Mapping[str, Any]]:
+        sides = {"from_cluster": "east", "to_cluster": "west"}
+        found = run_query(catalog.query("group_translation"), sides, self.kept.at(self.kept.latest()))
+        return [
+            {**one, "outputs": None, "last_committed_offset": None}
+            for one in found.to_pylist()
+            if one["group_id"] in groups and one["target_topic"] is not None
+        ]
+
+
+def test_what_a_group_had_read_of_a_topic_sets_nothing_once_another_has_its_place(syncing: Syncing) -> None:
+    """The commit lay beyond its end when it was first seen there; what is committed since is followed."""
+    east, seen = watched_cluster(), FakeLedger(syncing.clock)
+    recorder = recorder_of(east, seen)
+    recorder.take_role()
+    recorder.record_once()
+    east.add_topic("orders", "id-2", partitions=2)
+    for end in (2, 9):
+        east.ends_now["orders", 0] = PartitionEnds(0, end, end, 0)
+        recorder.record_once()
+    syncing.ledger = recorded = Recorded({("app", "orders", 0): 3}, topic_id=syncing.ledger.topic_id)
+    syncing.start()
+    recorded.take(seen)
+    place = "app", "east.orders", 0
+    assert (syncing.run().hindered, syncing.target.committed) == ({place: Hindrance.NO_ANSWER}, {})
+    east.committed["app", "orders", 0] = recorded.committed["app", "orders", 0] = 4
+    recorder.record_once()
+    recorded.take(seen)
+    assert (syncing.run().hindered, syncing.target.committed) == ({}, {place: 9})
 
 
 def test_who_reads_on_in_front_of_the_map_gets_its_end_and_more_when_that_has_moved(syncing: Syncing) -> None:
