@@ -1,7 +1,7 @@
 -- name:    group_translation
 -- answers: where does each group of one cluster continue at another, and what would it skip or read again?
 -- grain:   group_id, source_topic, source_partition, target_topic
--- reads:   asked_groups, copied_ways, group_places, group_reads, read_partitions, recorded_pairs
+-- reads:   copied_ways, group_answers, read_partitions, recorded_pairs
 -- params:  from_cluster string, to_cluster string, flow string?
 -- columns: group_id string, source_topic string, source_partition int, committed_offset bigint,
 --          target_topic string, target_topic_id string, target_partition int, target_offset bigint, status string,
@@ -38,74 +38,27 @@ chosen as (
 
 judged as (
     select
-        g.group_id,
-        p.here_topic as source_topic,
-        p.here_partition as source_partition,
-        g.committed_offset,
-        p.there_topic as target_topic,
-        p.there_topic_id as target_topic_id,
-        p.there_partition as target_partition,
-        x.place as target_offset,
-        case
-            when g.committed_offset is not null and g.topic_id is distinct from p.here_topic_id
-                then 'other_incarnation'
-            when g.committed_offset is null and p.is_empty then 'no_commit_empty'
-            when g.committed_offset is null then 'no_commit'
-            when g.committed_offset < p.here_start then 'before_first'
-            when x.is_lost then 'lost'
-            when x.expired > 0 then 'expired_on_target'
-            when x.is_unplaced then 'unplaced'
-            when x.is_alone then 'extras'
-            when x.is_others then 'others'
-            when x.ahead > 0 then 'ahead'
-            when g.absence is not null then g.absence
-            when r.is_capped then 'truncated'
-            when r.is_rewound then 'rewound'
-            when x.is_unread then 'exact'
-            else 'at_end'
-        end as status,
-        x.repeats as repeated,
-        x.ahead,
-        x.others,
-        x.expired,
-        g.absence,
-        g.absent_since_ms,
-        g.first_read_ms as first_read_at_ms,
-        p.map_recorded_at_ms,
-        g.metadata
+        a.group_id, a.source_topic, a.source_partition, a.committed_offset, a.target_topic, a.target_topic_id,
+        a.target_partition, a.target_offset, a.status, a.repeated, a.ahead, a.others, a.expired, a.absence,
+        a.absent_since_ms, a.first_read_at_ms, a.map_recorded_at_ms, a.metadata
     from chosen as p
-    inner join asked_groups as g using (pair_number)
-    inner join group_reads as r using (asked_number)
-    left join group_places as x
-        on x.asked_number = g.asked_number
-        and coalesce(g.topic_id = p.here_topic_id, g.committed_offset is null)
+    inner join group_answers as a using (pair_number)
 ),
 
 -- Where nothing is recorded between the current incarnations.
 unpaired as (
     select
-        c.group_id,
-        c.topic as source_topic,
-        c.partition as source_partition,
-        c.committed_offset,
-        f.there_topic as target_topic,
-        cast(null as string) as target_topic_id,
-        f.there_partition as target_partition,
+        c.group_id, c.topic as source_topic, c.partition as source_partition, c.committed_offset,
+        f.there_topic as target_topic, cast(null as string) as target_topic_id, f.there_partition as target_partition,
         cast(null as bigint) as target_offset,
         case
             when c.committed_offset is null then 'no_commit'
             when f.there_topic is null then 'no_map'
             else 'other_target_incarnation'
         end as status,
-        cast(null as bigint) as repeated,
-        cast(null as bigint) as ahead,
-        cast(null as bigint) as others,
-        cast(null as bigint) as expired,
-        c.absence,
-        c.absent_since_ms,
-        c.first_read_ms as first_read_at_ms,
-        cast(null as bigint) as map_recorded_at_ms,
-        c.metadata
+        cast(null as bigint) as repeated, cast(null as bigint) as ahead, cast(null as bigint) as others,
+        cast(null as bigint) as expired, c.absence, c.absent_since_ms, c.first_read_ms as first_read_at_ms,
+        cast(null as bigint) as map_recorded_at_ms, c.metadata
     from read_partitions as c
     inner join params as a on a.from_cluster = c.cluster
     left join chosen as p

@@ -63,6 +63,7 @@ BETWEEN_SUBJECTS = (
     "reads",
     "pieces",
     "places",
+    "standing",
 )
 """Those of answers between clusters, after the others. Each reads several of these, and most more than once: an engine
 that puts a view's text where it is read would plan millions of them, so each has to be computed in its turn."""

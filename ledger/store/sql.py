@@ -257,7 +257,7 @@ def run_query(
     """The answer of a query; `overrides` stand in for tables of the snapshot."""
     between, computed = _clusters(params), _computed([query])
     with connect(
-        snapshot, overrides or {}, query.reads, _flow(params), between, computed=computed
+        snapshot, overrides or {}, query.reads, _flow(params, [query]), between, computed=computed
     ) as connection:
         return answer(connection, query, params)
 
@@ -274,7 +274,8 @@ def run_queries(
     """
     reads = [name for query in queries for name in query.reads]
     between, computed = _clusters(params), _computed(queries)
-    with connect(snapshot, overrides, reads, _flow(params), between, computed=computed) as connection:
+    flow = _flow(params, queries)
+    with connect(snapshot, overrides, reads, flow, between, computed=computed) as connection:
         return {
             query.name: answer(
                 connection, query, {name: params[name] for name in query.parameter_names if name in params}
@@ -288,10 +289,10 @@ def _computed(queries: Sequence[Query]) -> frozenset[str]:
     return COMPUTED_FOR_AUDITS if any(query.is_audit for query in queries) else frozenset()
 
 
-def _flow(params: Mapping[str, Value]) -> str | None:
-    """The flow by whose map alone a query answers."""
+def _flow(params: Mapping[str, Value], queries: Sequence[Query]) -> str | None:
+    """The flow by whose map alone queries answer; None: they go by all maps."""
     flow = params.get("flow")
-    return flow if isinstance(flow, str) and _clusters(params) is None else None
+    return flow if isinstance(flow, str) and not any(query.is_between_clusters for query in queries) else None
 
 
 def _clusters(params: Mapping[str, Value]) -> Clusters | None:
