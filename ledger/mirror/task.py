@@ -28,7 +28,15 @@ from ledger.kafka.requests import (
     ProduceItem,
     describe,
 )
-from ledger.mirror.assignment import LEDGER, Assignment, CopyLimits, PartitionResult, RequestKind, StopCause
+from ledger.mirror.assignment import (
+    LEDGER,
+    WRITING,
+    Assignment,
+    CopyLimits,
+    PartitionResult,
+    RequestKind,
+    StopCause,
+)
 from ledger.mirror.cutting import CUTTABLE
 from ledger.mirror.pace import Pace
 from ledger.mirror.partition import PartitionCopy
@@ -335,7 +343,8 @@ class CopyTask:
     def _halt_if_deleted(self, copy: PartitionCopy, side: Side) -> None:
         """A broker may not have heard of a new topic yet: only several answers in a row are believed."""
         if copy.troubles.failures(side) >= _DELETED_AFTER_FAILURES:
-            copy.troubles.settle_trouble(side)  # it is gone, not out of reach
+            for at in (side,) if side is Side.SOURCE else (side, WRITING):
+                copy.troubles.settle_trouble(at)  # it is gone, not out of reach
             copy.halt(
                 _TOPIC_DELETED[side],
                 f"the {side} does not know this topic id any more: the topic was deleted or recreated",
