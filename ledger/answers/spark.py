@@ -128,10 +128,11 @@ _WITH_A_TOKEN = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
 def answer(session: SparkSession, query: Query, params: Mapping[str, Value], *, is_large: bool) -> DataFrame:
     """The answer of a query in a session that has the tables and the functions; the views that it needs are made."""
     times_read = catalog.times_read(query)
+    flow = None if query.is_between_clusters else params.get("flow")
     for name, statement in catalog.views_of(query.reads).items():
         _execute(session, statement)
         if times_read[name] > 1:
-            rows = _of_flow(session.table(name), name, params)
+            rows = _of_flow(session.table(name), name, flow)
             _computed(session, rows, is_large=is_large).createOrReplaceTempView(name)
     if query.params:
         schema = ", ".join(f"{parameter.name} {parameter.type}" for parameter in query.params)
@@ -187,9 +188,8 @@ def _execute(session: SparkSession, statement: str) -> None:
     session.sql(statement.rstrip().removesuffix(";"))
 
 
-def _of_flow(frame: DataFrame, name: str, params: Mapping[str, Value]) -> DataFrame:
-    """The rows of the flow that is asked about, of views that nothing reads of others."""
-    flow = params.get("flow")
+def _of_flow(frame: DataFrame, name: str, flow: Value) -> DataFrame:
+    """The rows of the flow by whose map alone the query answers, of views that nothing reads of others."""
     return frame.where(frame["flow"] == flow) if flow is not None and name in COMPUTED_FOR_A_FLOW else frame
 
 
