@@ -40,6 +40,7 @@ def test_answers_between_clusters_alone_are_not_pasted() -> None:
         "consumed_not_copied",
         "group_positions",
         "group_translation",
+        "not_equal",
         "one_sided_records",
         "repeated_records",
     }
