@@ -1,6 +1,7 @@
 """Target topics follow on real brokers and real Spark: names, settings, scope, deletion."""
 
 import json
+import shlex
 import time
 from collections.abc import Mapping
 
@@ -11,6 +12,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
+from tests.support.documents import quoted_lines
 from tests.support.following import (
     RENAME,
     admin_of,
@@ -21,7 +23,7 @@ from tests.support.following import (
     produce,
     values,
 )
-from tests.support.recorded import open_findings, operations
+from tests.support.recorded import open_findings, operations, rows
 from tests.support.runs import FLOW, run, running
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
@@ -232,14 +234,16 @@ def test_a_deleted_source_topic(site: RealSite, delete_topics: bool) -> None:
     servers = {alias: cluster.bootstrap_servers for alias, cluster in site.pair.items()}
     topic, other = name_of("gone"), name_of("stays")
     option = f"delete_topics = {str(delete_topics).lower()}"
-    config = site.configured({FLOW: copying(f"{topic}|{other}", option)})
+    config = site.configured({FLOW: copying(f"{topic}|{other}", option, "checkpoint_seconds = 1")})
     create_topics(servers["east"], [topic, other], partitions=1)
     produce(servers["east"], topic, "a")
-    topics = frozenset({Subject.TOPICS})
-    run(config, site.spark, recorded=topics)
+    assert consumed(servers["east"], topic, f"{topic}-group") == [b"a"]
+    produce(servers["east"], topic, "b")
+    recorded = frozenset({Subject.TOPICS, Subject.CHECKPOINTS})
+    run(config, site.spark, recorded=recorded)
     with admin_of(config, "east") as east, admin_of(config, "west") as west:
         east.delete_topic(topic, topic_id=east.topics()[topic].topic_id)
-        with running(config, site.spark, recorded=topics):
+        with running(config, site.spark, recorded=recorded):
             eventually(
                 lambda: (
                     ("source_topic_deleted", topic) in open_findings(config)
@@ -250,13 +254,33 @@ def test_a_deleted_source_topic(site: RealSite, delete_topics: bool) -> None:
             if delete_topics:
                 eventually(lambda: f"east.{topic}" not in west.topics(), "the target is deleted")
             eventually(lambda: bool(operations(config, "finding_raised")), "the finding is recorded")
+            eventually(
+                lambda: any(row["absence"] == "gone" for row in rows(config, "checkpoints")),
+                "the commit is seen to be gone",
+            )
             time.sleep(1.5)  # more looks: nothing else is deleted, nothing is said twice
         assert (f"east.{topic}" in west.topics()) is not delete_topics
         assert f"east.{other}" in west.topics()
     deleted = [c["topic"] for c in operations(config, "topic_followed") if c["action"] == "deleted"]
     assert deleted == ([f"east.{topic}"] if delete_topics else [])
-    assert len(operations(config, "finding_raised")) == 1
+    [finding] = operations(config, "finding_raised")
     assert bool(open_findings(config)) is not delete_topics
+    if not delete_topics:
+        _continue_at_the_target(site, config, topic, finding["next"])
+
+
+def _continue_at_the_target(site: RealSite, config: MirrorConfig, topic: str, advice: str) -> None:
+    """What the finding prints is typed; the group then reads what it had not read. A failover takes the group along."""
+    group, west = f"{topic}-group", site.servers[1]
+    way = ("--from", "east", "--to", "west")
+    places = json.loads(site.done(config, "offsets", "translate", *way, "--group", group, "-o", "json").out)
+    assert [(one["status"], one["target_offset"]) for one in places] == [("gone", 1)]
+    for accepted, is_blocked in (((), True), (("--accept", "gone"), False)):
+        plan = site.command(config, "plan", "failover", *way, *accepted, "--reason", "east is lost")
+        assert ("group_without_place" in plan.out + plan.err) is is_blocked, plan
+    [line] = quoted_lines(advice)
+    site.done(config, *shlex.split(line.replace("WHY", "deleted")))
+    assert consumed(west, f"east.{topic}", group) == [b"b"]
 
 
 # What has not followed --------------------------------------------------------------------------
