@@ -183,15 +183,16 @@ class ShutOuts:
         ids = {change.cluster_id for change in self.changes if change.cluster == cluster}
         return any(self.rules(cluster_id, topics, former) for cluster_id in ids)
 
-    def fenced_ids(self, cluster_id: str) -> frozenset[int]:
-        """Producer ids of which a cluster holds markers, or may hold them: nothing is written with them again."""
+    def fenced_topics(self, cluster_id: str, producer_id: int) -> frozenset[str]:
+        """Topics that hold markers of a producer id, or may hold them: nothing is written there with it again."""
         made: list[MirrorShutOut | FormerDriversShutOut] = list(self.of_former_drivers.values())
         made += [change for change in self.changes if isinstance(change, MirrorShutOut)]
         return frozenset(
-            marker.producer_id
+            marker.topic
             for change in made
             if change.cluster_id == cluster_id
             for marker in change.markers
+            if marker.producer_id == producer_id
         )
 
 

@@ -241,10 +241,10 @@ class ClusterIdentities:
         given = (row.get("allocated_producer_id") for row in self._claimed_at(cluster_id))
         return self.mirror_ids(cluster_id).union(one for one in given if one is not None)
 
-    def is_fenced(self, flow: str, cluster_id: str) -> bool:
-        """Whether the id that a flow writes with at a Kafka cluster was shut out of partitions by markers."""
+    def fenced_topics(self, flow: str, cluster_id: str) -> frozenset[str]:
+        """Topics that markers have shut the id out of that a flow writes with at a Kafka cluster."""
         producer = self.producers(cluster_id).get(flow)
-        return producer is not None and producer.current in self.shut_outs.fenced_ids(cluster_id)
+        return frozenset() if producer is None else self.shut_outs.fenced_topics(cluster_id, producer.current)
 
     def _claimed_at(self, cluster_id: str) -> list[Row]:
         return [

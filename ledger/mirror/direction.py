@@ -25,8 +25,8 @@ from ledger.mirror.stops import StopEvents
 class DirectionWatch:
     """As of the last round. `given`: the cut that the flow was started with.
 
-    `is_fenced`: whether markers have shut out the producer id that this run writes with. `needs_another_producer`:
-    whether the flow may continue behind a cut from there with a later producer id alone.
+    `fenced_topics`: those that markers have shut the producer id out of that this run writes with.
+    `needs_another_producer`: whether the flow may continue behind a cut from there with a later producer id alone.
     """
 
     flow: FlowConfig
@@ -34,7 +34,7 @@ class DirectionWatch:
     given: Cut | None = None
     directions: Directions = field(default_factory=Directions)
     needs_another_producer: Callable[[FlowPosition], bool] = lambda _position: False
-    is_fenced: Callable[[], bool] = lambda: False
+    fenced_topics: Callable[[], frozenset[str]] = frozenset
     _obeyed: Directions | None = None
     _read: dict[str, Cut] = field(default_factory=dict)
 
@@ -122,7 +122,8 @@ class DirectionWatch:
         self._stop(progress, events, copied)
         freed = [state for state in progress.states if self._is_free_again(state)]
         behind_cut = [state for state in freed if self.cut_of(state.pair.target.topic) is not None]
-        if is_other and not self.holds_all(progress.target_topics) and self.is_fenced():
+        fenced = self.fenced_topics() if is_other else frozenset[str]()
+        if fenced and not all(map(self.holds_all, (progress.target_topics, fenced))):
             copied()
             raise FencedProducerError(
                 f"a marker of a promotion refuses the producer id of flow {self.flow.name} at {self.flow.target}; "

@@ -121,6 +121,8 @@ def _run_claimed(run: FlowRun, claimed: Callable[[int], None]) -> RunSummary:
     assert last_stop is not None, "read before the first claim"
     directions = DirectionWatch(flow, state, run.from_cut, state.directions())
     positions = state.positions(flow.name)
+    written, identities = {position.target_topic for position in positions}, state.identities()
+    fenced = identities.fenced_topics(flow.name, identities.recorded_id(flow.target) or "")
     row = claim_row(
         flow,
         source=live_cluster(run.source),
@@ -128,7 +130,7 @@ def _run_claimed(run: FlowRun, claimed: Callable[[int], None]) -> RunSummary:
         state=state,
         host=run.host,
         is_renewed=lambda known: any(map(run.at_cut(directions, known).needs_another_producer, positions)),
-        is_kept=directions.are_promoted({position.target_topic for position in positions}),
+        is_kept=bool(written) and directions.are_promoted(written | fenced),
         takes_given=run.takes_given,
     )
     is_first_run = not state.has_run(flow.name)
@@ -251,7 +253,7 @@ def claim_row(
     """The row of `writers` by which a driver claims the flow; may have another producer id than the last one.
 
     `is_renewed`: whether the flow needs another id than those that it has, for another reason than that markers have
-    shut its id out of partitions, or that applications may have it too. `is_kept`: these do not count, for nothing is
+    shut its id out of topics, or that applications may have it too. `is_kept`: these do not count, for nothing is
     written there. `takes_given`: the target takes no id that it has not given.
 
     Raises `PreconditionError` when another cluster answers behind an alias than the recorded one.
@@ -264,8 +266,8 @@ def claim_row(
     known = producers.get(flow.name)
     takes_given = takes_given or any(one.was_refused for one in producers.values())
     if known is not None and not is_renewed(known):
-        is_fenced = identities.is_fenced(flow.name, at_target.cluster_id)
-        if is_kept or not (is_fenced or known.is_drawn == takes_given):
+        fenced = identities.fenced_topics(flow.name, at_target.cluster_id)
+        if is_kept or not (fenced or known.is_drawn == takes_given):
             return claim_row_with(flow, source, at_target, host=host, producer_id=known.current)
     allocated = _allocated(flow, target, identities, at_target.cluster_id)
     return claim_row_with(

@@ -188,7 +188,7 @@ class RoundLoop:
         self.producer = state.identities().producers(target_cluster_id)[flow.name]
         at_cut = run.at_cut(directions, self.producer)
         directions.needs_another_producer = at_cut.needs_another_producer
-        directions.is_fenced = lambda: state.identities().is_fenced(flow.name, target_cluster_id)
+        directions.fenced_topics = lambda: state.identities().fenced_topics(flow.name, target_cluster_id)
         self.progress = FlowProgress(state.positions(flow.name), self.producer)
         self.stop_events = StopEvents(flow.name, operations)
         self.start_positions = StartPositions(

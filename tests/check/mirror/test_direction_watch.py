@@ -320,6 +320,23 @@ def test_it_continues_with_another_producer_id_when_a_marker_has_shut_its_own_ou
     assert (assignment.position.next_sequence, assignment.position.target_offset) == (0, 3)
 
 
+def test_a_topic_that_was_promoted_before_it_began_begins_with_another_producer_id() -> None:
+    """A marker lies there, and what the flow has copied before is promoted still."""
+    driver = Driver([lambda one: copied(one, 3)])
+    write(driver, 9)
+    driver.run()
+    [first] = ids(driver)
+    change(driver, Promoted)
+    shut_out(driver, first.current, "east.other")
+    change(driver, Demoted, ANOTHER)
+    driver.flow.source("other")
+    write(driver, 2, "other")
+    [assignment] = run_again(driver, nothing_left).assigned
+    assert assignment.source.topic == "other"
+    assert assignment.producer.former == {first.current}
+    assert assignment.producer.current != first.current
+
+
 def test_a_driver_that_starts_while_all_is_promoted_keeps_its_producer_id_until_it_may_write() -> None:
     """It might not be given another one: the mirror is denied what it would write."""
     driver = Driver([lambda one: copied(one, 3)])
@@ -339,9 +356,9 @@ def test_a_driver_that_starts_while_all_is_promoted_keeps_its_producer_id_until_
 
 def test_it_asks_for_its_producer_id_before_the_first_round_and_at_each_change_of_direction() -> None:
     """Its claim may be older than a marker, and it may have taken on nothing before the demotion."""
-    answers = iter([False, False])
+    answers = iter([frozenset[str](), frozenset[str]()])
     flow = FlowConfig(name="f", source="east", target="west", topics=("t",))
-    watch = DirectionWatch(flow, cast(LedgerState, None), is_fenced=lambda: next(answers))
+    watch = DirectionWatch(flow, cast(LedgerState, None), fenced_topics=lambda: next(answers))
     demotion = Demoted(**WEST_OVER_EAST, topics=TOPIC), "by anna"
     left = []
     for directions in (Directions(), Directions(), Directions((demotion,)), Directions((demotion,))):
@@ -354,7 +371,7 @@ def test_it_asks_for_its_producer_id_before_the_first_round_and_at_each_change_o
 def test_it_needs_no_other_producer_id_while_the_target_is_promoted() -> None:
     """It might not be given one: the mirror is denied what it would write."""
     flow = FlowConfig(name="f", source="east", target="west", topics=("t",))
-    watch = DirectionWatch(flow, cast(LedgerState, None), is_fenced=lambda: True)
+    watch = DirectionWatch(flow, cast(LedgerState, None), fenced_topics=lambda: frozenset(TOPIC))
     state = SimpleNamespace(
         pair=SimpleNamespace(target=SimpleNamespace(topic="east.t")), stop=Stop(StopCause.DENIED, "by a rule")
     )
@@ -382,10 +399,10 @@ def ids(driver: Driver) -> list[FlowProducer]:
     return list(MemoryLedgerState(driver.flow.ledger).identities().producers(west.cluster_id()).values())
 
 
-def shut_out(driver: Driver, producer_id: int) -> None:
+def shut_out(driver: Driver, producer_id: int, topic: str = "east.t") -> None:
     west = driver.flow.west
     marker = EpochMarker(
-        flow="f", producer_id=producer_id, producer_epoch=1, topic="east.t", topic_id="T", partition=0
+        flow="f", producer_id=producer_id, producer_epoch=1, topic=topic, topic_id="T", partition=0
     )
     shut = MirrorShutOut(
         cluster="west",
@@ -393,7 +410,7 @@ def shut_out(driver: Driver, producer_id: int) -> None:
         former="east",
         principal=None,
         flows={"f": 1},
-        topics=("east.t",),
+        topics=(topic,),
         rules=(),
         markers=(marker,),
         proof=None,
