@@ -383,12 +383,13 @@ def _pairings(span: _Span, source: SourceSide, target: TargetSide) -> Iterator[P
             return
         place = batch.part(max(batch.index, span.index), min(batch.end, end))
         start = span.source_start + place.index - span.index
-        times = _times(source, target, start, place)
+        times = times_of(source, target, start, place)
         if times:
             yield Pairing(start, place, times[0], max(times))
 
 
-def _times(source: SourceSide, target: TargetSide, source_start: int, place: TailRange) -> list[int]:
+def times_of(source: SourceSide, target: TargetSide, source_start: int, place: TailRange) -> list[int]:
+    """Of the records of a pair those of what is left at the source, else at the target."""
     first = bisect_left(source.records, source_start, key=lambda record: record.at)
     last = bisect_left(source.records, source_start + place.count, lo=first, key=lambda record: record.at)
     if last > first:

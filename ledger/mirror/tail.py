@@ -30,6 +30,7 @@ from ledger.mirror.cleaned_tail import (
     TailRange,
     TargetSide,
     prove,
+    times_of,
 )
 from ledger.mirror.cutting import BY_SIZE, records_of
 from ledger.mirror.steps import Copy, Skip, Step
@@ -395,10 +396,13 @@ class TailSearch:
 
     def _by_epoch(self, pairing: Pairing) -> Iterator[Pairing]:
         """An offset sync ends where the leader epoch changes."""
+        sides = SourceSide(self._start, self._at_source, ()), TargetSide((), self._at_target)
         begins = [at for at, _ in self._epochs if pairing.source_start < at < pairing.source_end]
         for start, end in zip([pairing.source_start, *begins], [*begins, pairing.source_end], strict=True):
             first = pairing.place.index + start - pairing.source_start
-            yield replace(pairing, source_start=start, place=pairing.place.part(first, first + end - start))
+            place = pairing.place.part(first, first + end - start)
+            times = times_of(*sides, start, place) or [pairing.first_timestamp, pairing.last_timestamp]
+            yield Pairing(start, place, times[0], max(times))
 
     def _pass_to(self, source_end: int) -> None:
         """What was not paired up to there are gaps: of their own cause, or a cleaner has taken the copy."""

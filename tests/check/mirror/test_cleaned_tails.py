@@ -53,10 +53,10 @@ class CleanedLife:
             times = [NOW_MS + at for _, _, at in batch]
             self.source.append(application_batch(contents, times), now_ms=NOW_MS)
 
-    def copy_unrecorded(self) -> None:
+    def copy_unrecorded(self, *, merges_up_to: int = 0) -> None:
         """All that the source has is copied, and no fact of it reaches the ledger."""
         self.first = [record.offset for record in self.source.readable()]
-        Target(self.source, self.told, self.target).copy_all()
+        Target(self.source, self.told, self.target, merges_up_to=merges_up_to).copy_all()
         assert len(as_written(self.target)) == len(self.first)
 
     def look_again(self, *, copies_again: bool) -> Target:
@@ -92,8 +92,11 @@ class CleanedLife:
     def assert_facts_fit(self) -> None:
         """They tile the source, rise at the target, claim no place twice; pairs of what is left are equal records."""
         position, target_end = 0, 0
+        written = {record.offset: record.timestamp for record in as_written(self.source)}
         for sync in self.syncs:
             assert sync.source_start == position
+            if sync.kind is SyncKind.COPIED and sync.records:
+                assert sync.first_timestamp_ms in map(written.get, range(position, sync.source_end))
             if sync.records:
                 assert sync.target_start >= target_end
                 target_end = sync.target_end
@@ -229,6 +232,22 @@ def test_nothing_is_lost_skipped_or_out_of_order(
     else:
         assert (again.stop, copies_again) == (StopCause.TAIL_MISMATCH, False)
         life.assert_facts_fit()
+
+
+def test_a_batch_across_two_leader_epochs_is_recorded_in_two_rows_with_times_of_their_own() -> None:
+    """The hole that a cleaner left is of the epoch behind it."""
+    life = CleanedLife()
+    life.write([[(0, 0, 0)], [(1, 1, 1)], [(2, 2, 2)], [(3, 3, 3)]])
+    life.source.fail_over(keep_held=True)
+    life.write([[(4, 4, 4)]])
+    life.copy_unrecorded(merges_up_to=1 << 16)
+    life.write([[(0, 5, 5), (3, 6, 6)]])
+    life.source.compact(life.source.end)
+    life.target.compact(1)
+    assert life.look_again(copies_again=False).stop is None
+    life.assert_all()
+    found = [(sync.source_start, sync.first_timestamp_ms) for sync in life.syncs]
+    assert (3, NOW_MS + 3) in found, found
 
 
 @settings(max_examples=50, print_blob=True, deadline=None)
