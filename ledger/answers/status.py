@@ -312,7 +312,8 @@ class FlowReport:
             remarks += _driver_reasons(self.driver, self.at_ms)
         if self.driver.was_id_refused:
             remarks.append(
-                "its target gave its producer id: an application of another cluster may have the same"
+                "its target gave its producer id: what an application of another cluster writes with the same one "
+                "counts as the mirror's, so it is not copied back, and may be taken for a repetition and lost"
             )
         if self.paused.whole_flow:
             remarks.append("the whole flow is paused")

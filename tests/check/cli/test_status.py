@@ -66,6 +66,26 @@ def test_states_of_a_driver(
     )
 
 
+def test_what_it_costs_that_a_target_takes_only_ids_that_it_gave_is_said(idle: Operated) -> None:
+    """It refused the first id; of a flow whose first id it gave, before others were drawn, nothing is to be said."""
+    drawn = 5112233445566778
+    at_west = {"flow": FLOW, "writer": f"flow:{FLOW}", "event": "claimed", "host": own_mark(), "round": 0}
+    at_west |= {"target_cluster": "west", "target_cluster_id": "W"}
+
+    def remarks(epoch: int, producer_id: int, former: int | None) -> list[str]:
+        ids = {"producer_id": producer_id, "former_producer_id": former}
+        idle.append("writers", {**at_west, **ids, "writer_epoch": epoch})
+        return [one for one in report(idle)["remarks"] if "producer id" in one]
+
+    assert remarks(1, 0, None) == remarks(2, drawn, 0) == []
+    [said] = remarks(3, 7, drawn)
+    assert said == (
+        "its target gave its producer id: what an application of another cluster writes with the same one counts "
+        "as the mirror's, so it is not copied back, and may be taken for a repetition and lost"
+    )
+    assert said in flat(text(idle, FLOW))
+
+
 ENDS = [(None, False, False), ("stop", True, True), (None, True, True), ("stop", False, True)]
 
 
