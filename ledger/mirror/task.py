@@ -6,12 +6,12 @@ sent is answered or lost, so nothing writes to a partition after its task has re
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ledger.clock import Clock
-from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
+from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, ProtocolError
 from ledger.facts.findings import Side
 from ledger.facts.state import MirrorProducers
 from ledger.kafka.batches import batch_at
@@ -207,7 +207,9 @@ class CopyTask:
         """Whether others' batches filled the answer, so that none of this partition says nothing."""
         if fetched is None or fetched.error or fetched.diverging_end is not None or flight.copies[0] is copy:
             return False
-        return 2 * size >= self._limits.fetch_bytes and batch_at(fetched.records, 0) is None
+        with suppress(ProtocolError):  # who takes the records tells of what is none
+            return 2 * size >= self._limits.fetch_bytes and batch_at(fetched.records, 0) is None
+        return False
 
     def _tail_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:

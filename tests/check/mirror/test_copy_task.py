@@ -15,7 +15,7 @@ from ledger.mirror.assignment import StopCause
 from ledger.mirror.partition import PartitionCopy
 from ledger.topics.naming import RecordFilter
 from tests.simulation.kafka.network import CalmWeather, Fate, MemoryLink
-from tests.simulation.kafka.partition_log import Replication
+from tests.simulation.kafka.partition_log import Garbling, Replication
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.copy_tasks import FOREIGN, NOW_MS, OWN_PRODUCER_ID, Bench, cause, moved
 
@@ -520,3 +520,24 @@ def test_a_task_that_has_many_gaps_to_record_ends_before_its_time() -> None:
         position, rounds = result.position.source_offset, rounds + 1
     assert rounds > 1
     assert bench.target_log().end == 1_000
+
+
+@pytest.mark.parametrize("garbling", [Garbling.LENGTH, Garbling.MAGIC])
+def test_where_the_source_answers_a_comparison_with_no_batch_that_partition_alone_stops(
+    garbling: Garbling,
+) -> None:
+    bench = Bench()
+    for partition in (0, 1):
+        bench.write(5, 5, partition=partition)
+    first = bench.run(bench.assignment(0), bench.assignment(1))
+    for partition in (0, 1):
+        bench.write(5, partition=partition)
+    for cluster in (bench.source, bench.target):  # one broker answers for both
+        cluster.move_leader("orders", 1, cluster.topic_by_name["orders"].leaders[0])
+    bench.source_log(0).garbling = garbling  # which is answered behind the other one
+    again = [
+        replace(bench.assignment(at), position=result.position, compares_source=True)
+        for at, result in enumerate(first)
+    ]
+    assert [cause(result) for result in bench.run(*again, fetch_bytes=1_000)] == [StopCause.CORRUPT, None]
+    assert (bench.target_log(0).end, bench.is_copied(1)) == (10, True)
