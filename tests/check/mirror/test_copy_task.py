@@ -10,6 +10,7 @@ import pytest
 from ledger.errors import LedgerUnavailableError
 from ledger.facts.findings import Side
 from ledger.facts.syncs import Gap, GapCause
+from ledger.kafka.batches import TRANSACTIONAL
 from ledger.kafka.requests import Fetched, FetchItem
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.partition import PartitionCopy
@@ -541,3 +542,23 @@ def test_where_the_source_answers_a_comparison_with_no_batch_that_partition_alon
     ]
     assert [cause(result) for result in bench.run(*again, fetch_bytes=1_000)] == [StopCause.CORRUPT, None]
     assert (bench.target_log(0).end, bench.is_copied(1)) == (10, True)
+
+
+def test_where_markers_alone_are_left_before_the_position_the_flow_continues_uncompared() -> None:
+    bench = Bench()
+    bench.write(5, 5)
+    log = bench.source_log()
+    for producer in (70, 71):
+        told = Producer(producer, 0, 0)
+        batch = application_batch([content(b"k", b"v")], [NOW_MS], attributes=TRANSACTIONAL, producer=told)
+        log.append(batch, now_ms=NOW_MS)
+    for producer in (70, 71):
+        log.end_transaction(producer, 0, commit=False, now_ms=NOW_MS)
+    [first] = bench.run(bench.assignment())
+    assert first.position.source_offset == log.end == 14
+    log.delete_before(12)
+    bench.write(3)
+    told = replace(bench.assignment(), position=first.position, compares_source=True)
+    [result] = bench.run(told)
+    assert (cause(result), result.uncompared) == (None, True)
+    assert (result.position.source_offset, bench.target_log().end) == (17, 13)
