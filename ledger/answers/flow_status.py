@@ -42,6 +42,7 @@ from ledger.store.catalog import Query, Value
 from ledger.store.maintenance import table_upkeeps
 from ledger.store.merging import BEHIND_FILES
 from ledger.store.snapshots import DeltaSnapshot
+from ledger.store.state import SnapshotState
 
 FRESH_SINCE = "fresh_since_ms"
 """A parameter of queries: what was measured before this time is unknown by now."""
@@ -72,7 +73,7 @@ def report_flow(
     params: dict[str, Value] = {"flow": flow_name, FRESH_SINCE: fresh_since_ms(flow, at_ms)}
     tables = narrowed.run_queries(queries, params, at)
     answers = {name: table.to_pylist() for name, table in tables.items()}
-    return flow_report(
+    report = flow_report(
         flow_name,
         enabled=flow.enabled,
         driver=driver_of(at, flow, answers["flow_status"], at_ms=at_ms, is_now=is_now),
@@ -91,6 +92,7 @@ def report_flow(
             topic_rows=at.rows(TOPICS.name, [("cluster", "in", (flow.source, flow.target))]),
         ),
     )
+    return replace(report, dead_addresses=tuple(_dead_addresses(config, at, flow)))
 
 
 def _way(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, *, at_ms: int, is_now: bool) -> OneWay:
@@ -134,6 +136,16 @@ def _unread_groups(at: DeltaSnapshot, cluster: str) -> str | None:
     found = narrowed.run_query(catalog.query("cluster_groups"), {"cluster": cluster}, at).to_pylist()
     why = {row["status"] for row in found} & (set(UNREAD_ADVICE) - {NOT_RECORDED})
     return "; ".join(f"{status.replace('_', ' ')}: {UNREAD_ADVICE[status]}" for status in sorted(why)) or None
+
+
+def _dead_addresses(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig) -> Iterator[str]:
+    """Configured addresses at which recorders saw a broker, and see none by now, in words."""
+    for alias in (flow.source, flow.target):
+        configured = config.cluster(alias).bootstrap_servers.replace(" ", "").split(",")
+        seen = [[one.partition("://")[2] for one in then] for then in SnapshotState(at).brokers(alias)[1]]
+        if dead := [one for one in configured if any(one in then and one not in seen[-1] for then in seen)]:
+            now = f"{', '.join(dead)} any more; its recorder saw them at {', '.join(seen[-1])}"
+            yield f"no broker of {alias} is at {now}: change bootstrap_servers of [clusters.{alias}]"
 
 
 def _copied_to(at: DeltaSnapshot, flow_name: str) -> Mapping[Place, int]:

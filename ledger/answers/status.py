@@ -257,6 +257,7 @@ class FlowReport:
     """Bytes of batches that it reads in a second at most; None: there is no limit."""
     differences: tuple[Difference, ...] | None = None
     """None: nobody asked what is not the same at both sides."""
+    dead_addresses: tuple[str, ...] = ()
 
     @property
     def paused(self) -> Pauses:
@@ -315,6 +316,7 @@ class FlowReport:
                 "its target gave its producer id: what an application of another cluster writes with the same one "
                 "counts as the mirror's, so it is not copied back, and may be taken for a repetition and lost"
             )
+        remarks += self.dead_addresses
         if self.paused.whole_flow:
             remarks.append("the whole flow is paused")
         if topics := sorted(self.paused.topics):

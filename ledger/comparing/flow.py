@@ -259,9 +259,9 @@ def compare_flow(
     ]
     if not is_read:
         return FlowComparison(progress.cut, [_unread(one, "nothing was read") for one in partitions], named)
-    sides = context.config.cluster(flow.source), context.config.cluster(flow.target)
     due = _due(context, flow, partitions)
-    compared = comparer(sides, due, asked, progress, say)
+    source, target = (context.cluster(alias).connection.reached for alias in (flow.source, flow.target))
+    compared = comparer((source, target), due, asked, progress, say)
     return FlowComparison(progress.cut, compared, named)
 
 

@@ -26,7 +26,7 @@ class Check(StrEnum):
 
     BOOTSTRAP_ADDRESS = "bootstrap_address"
     """Cluster: does every configured address answer? Failed: an address does not connect, log in and answer
-    in time."""
+    in time. Warning: nobody answers there, and the cluster is reached at another, or at one that the ledger has."""
     ADVERTISED_BROKER = "advertised_broker"
     """Broker: does every broker answer at the address that the cluster gives clients? Failed: a broker does
     not connect, log in and answer in time."""

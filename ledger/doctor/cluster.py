@@ -187,6 +187,7 @@ def _producer_state(subject: str, settings: Settings) -> CheckResult:
 
 
 CERTIFICATE_WARNING_MS = 14 * 86_400_000
+_DEAD = (Trouble.NAME, Trouble.REFUSED, Trouble.UNREACHABLE, Trouble.NO_ANSWER)
 
 
 def reached(subject: str, check: Check, address: str, reach: Reach | Unmeasured) -> CheckResult:
@@ -380,12 +381,13 @@ class ClusterMeasurements:
 
 
 def measured_cluster(probe: ClusterProbe) -> ClusterMeasurements:
-    """Reach the bootstrap addresses, then every broker that the cluster advertises."""
+    """Reach the bootstrap addresses, or brokers that the ledger has; then every broker that the cluster advertises."""
     addresses = _reach_all(probe, probe.addresses())
     unreachable = _unreachable(probe.alias, addresses)
-    if unreachable is not None:
+    has_others = measure(lambda: unreachable is not None and bool(probe.admin.connection.known()[1]))
+    brokers = _reached_brokers(probe) if unreachable is None or has_others else unreachable
+    if unreachable is not None and isinstance(brokers, Unmeasured):
         return ClusterMeasurements(probe, addresses, unreachable, unreachable, unreachable, unreachable)
-    brokers = _reached_brokers(probe)
     cluster_id = _because_of_a_broker(measure(probe.admin.cluster_id, _subject(probe.alias)), brokers)
     topics = _because_of_a_broker(measure(probe.admin.topics, _subject(probe.alias)), brokers)
     return ClusterMeasurements(probe, addresses, None, brokers, cluster_id, topics)
@@ -464,7 +466,13 @@ def _addresses(seen: ClusterMeasurements) -> Iterator[CheckResult]:
         yield failed(subject, check, seen.unreachable)
         return
     for address, reach in seen.addresses.items():
-        yield reached(subject, check, address, reach)
+        found = reached(subject, check, address, reach)
+        is_dead = isinstance(reach, Unmeasured) and reach.trouble in _DEAD
+        if is_dead and not isinstance(seen.brokers, Unmeasured):
+            others = ",".join(one.address for one, how in seen.brokers.items() if isinstance(how, Reach))
+            advice = f"change bootstrap_servers of [clusters.{seen.alias}]: brokers are reached at {others}"
+            found = replace(found, verdict=Verdict.WARNING, advice=advice)
+        yield found
 
 
 def _own_certificate(subject: str, seen: ClusterMeasurements, now_ms: int) -> Iterator[CheckResult]:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
+from ledger.context import known_brokers
 from ledger.doctor import places, results
 from ledger.doctor.cluster import ClusterMeasurements, cluster_findings, measured_cluster, probe_findings
 from ledger.doctor.flow import FlowMeasurements, flow_findings, left_out
@@ -30,10 +31,9 @@ def examine(
             alias: opened.enter_context(closing(ClusterProbe(config.cluster(alias), clock)))
             for alias in aliases
         }
-        targets = {
-            alias: opened.enter_context(closing(TargetProbe(config.cluster(alias), clock)))
-            for alias in sorted({flow.target for flow in flows if probe})
-        }
+        for alias, one in probes.items():
+            one.admin.connection.known = known_brokers(config, alias)
+        targets = {flow.target: TargetProbe(probes[flow.target].admin, clock) for flow in flows if probe}
         found = [places.java(measure(places.found_java)), places.python(sys.version_info[:3])]
         found += _ledger(ledger, now_ms=clock.now_ms())
         clusters = {alias: measured_cluster(one) for alias, one in probes.items()}

@@ -268,8 +268,7 @@ class ClusterProbe:
             for (name, partition), offset in positions.items()
             if name in topics
         }
-        network = KafkaNetwork(self._cluster, self._cluster, request_timeout_s=TIMEOUT_S)
-        with closing(network):
+        with closing(_network(self.admin)) as network:
             _find_leaders(network.source, wanted, within_s=_LEADERS_WITHIN_S)
             return dict(_timestamps(network, wanted))
 
@@ -284,6 +283,12 @@ class ClusterProbe:
 def _address(text: str) -> Address:
     (address,) = parse_addresses(text)
     return address
+
+
+def _network(admin: KafkaAdmin) -> KafkaNetwork:
+    """Of a cluster that has answered: by then its brokers are known, and a configured address may be dead."""
+    reached = admin.connection.reached
+    return KafkaNetwork(reached, reached, request_timeout_s=TIMEOUT_S)
 
 
 def _find_leaders(link: ClusterLink, partitions: Collection[TopicPartition], *, within_s: float) -> None:
@@ -343,13 +348,9 @@ _ONE_REPLICA = {"min.insync.replicas": "1"}
 class TargetProbe:
     """Writes to a target, into topics of its own that are deleted at the end of their context."""
 
-    def __init__(self, cluster: ClusterConfig, clock: Clock, environ: Mapping[str, str] = os.environ) -> None:
-        self._cluster = cluster
+    def __init__(self, admin: KafkaAdmin, clock: Clock) -> None:
+        self._admin = admin
         self._clock = clock
-        self._admin = KafkaAdmin(cluster.name, cluster, clock, timeout_s=TIMEOUT_S, environ=environ)
-
-    def close(self) -> None:
-        self._admin.close()
 
     def appends(self, script: Sequence[Send]) -> AppendObservation:
         """What it answers to these batches, with a producer id that it has not given; with another if it takes none."""
@@ -370,16 +371,15 @@ class TargetProbe:
     def _topic(self, partitions: int, settings: Mapping[str, str], own: int) -> Iterator["ProbeTopic"]:
         """One replica each: with as many partitions as brokers, every broker leads one."""
         name = f"{PREFIX}{uuid.uuid4().hex[:12]}{SUFFIX}"
-        network = KafkaNetwork(self._cluster, self._cluster, request_timeout_s=TIMEOUT_S)
         try:
             self._create(name, partitions, settings)
             topic_id = self._admin.topics()[name].topic_id
             made = [TopicPartition(name, topic_id, number) for number in range(partitions)]
-            _find_leaders(network.target, made, within_s=TIMEOUT_S)
-            producer_ids = (own, self._admin.allocate_producer_id())
-            yield ProbeTopic(name, topic_id, partitions, network, producer_ids, self._clock)
+            with closing(_network(self._admin)) as network:
+                _find_leaders(network.target, made, within_s=TIMEOUT_S)
+                producer_ids = (own, self._admin.allocate_producer_id())
+                yield ProbeTopic(name, topic_id, partitions, network, producer_ids, self._clock)
         finally:
-            network.close()
             self._delete(name)
 
     def _create(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:

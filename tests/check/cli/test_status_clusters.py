@@ -8,7 +8,7 @@ import pytest
 from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.fences import Fence, FenceHow, Proof, Unfenced
 from ledger.topics.following import FENCE_MAX_MESSAGE_BYTES
-from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
+from tests.support.operated import FLOW, NOBODY, Operated, mark_of_a_gone_process, own_mark
 from tests.support.told_status import report, text
 
 # -- Fences ----------------------------------------------------------------------------------------
@@ -249,3 +249,27 @@ def test_a_dead_driver_that_is_started_again_is_starting(idle: Operated) -> None
 def test_a_driver_at_work_is_running_whoever_else_starts(at_work: Operated) -> None:
     at_work.starting(own_mark())
     assert report(at_work)["driver"]["state"] == "running"
+
+
+# -- Addresses -------------------------------------------------------------------------------------
+
+
+def test_a_configured_address_at_which_no_broker_is_any_more_is_a_remark(at_work: Operated) -> None:
+    def seen(event: str, *addresses: str) -> None:
+        brokers = ",".join(f"PLAINTEXT://{address}" for address in addresses)
+        recorder = {"writer": "recorder:east", "source_cluster": "east", "host": own_mark()}
+        at_work.append("writers", {**recorder, "event": event, "brokers": brokers})
+
+    def told() -> list[str]:
+        found = report(at_work, "--check")
+        assert found["needs_attention"] == []
+        return [one for one in found["remarks"] if "bootstrap_servers" in one]
+
+    seen("claimed", "east-2:9092")
+    assert told() == [], "an address may be of a load balancer, and never of a broker"
+    seen("claimed", NOBODY, "east-2:9092")
+    seen("alive", "east-2:9092", "east-3:9092")
+    assert told() == [
+        f"no broker of east is at {NOBODY} any more; its recorder saw them at east-2:9092, east-3:9092: change "
+        "bootstrap_servers of [clusters.east]"
+    ]
