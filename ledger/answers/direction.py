@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.answers.drivers import DriverReport, DriverState
+from ledger.changeover.directions import way_home
 from ledger.facts.direction import (
     DIRECTION_AND_FENCE_KINDS,
     DIRECTION_ROWS,
@@ -31,7 +32,7 @@ from ledger.facts.rows import TopicEvent
 from ledger.facts.syncs import without
 from ledger.facts.tables import Row, in_order
 from ledger.topics.following import is_fence
-from ledger.words import counted, some_of
+from ledger.words import counted, shell_word, some_of
 
 Place = tuple[str, str, int]
 """Topic, topic id and partition."""
@@ -68,7 +69,7 @@ class OppositeFlow:
 class OneWay:
     """A flow whose direction is asked about. `is_mirrored`: whether its configuration selects a source topic.
 
-    `opposite` None: it has none. `begins_at`: whether a way back can begin at the cut of an operation. `moving`: groups
+    `opposite` None: it has none. `begins_at`: whether a flow can begin at the cut of an operation. `moving`: groups
     whose commits on topics of a cluster have moved lately, and since an instant, ms.
     """
 
@@ -77,7 +78,7 @@ class OneWay:
     target: str
     is_mirrored: Callable[[str], bool]
     opposite: OppositeFlow | None
-    begins_at: Callable[[str], bool]
+    begins_at: Callable[[str, str], bool]
     moving: Callable[[str, Collection[str], int], Collection[str]] = lambda _cluster, _topics, _since_ms: ()
 
 
@@ -88,7 +89,8 @@ class DirectionReport:
     `way_back`: None, nothing is promoted. `extras_at_most`: records that the source has, the flow has not copied, and
     nobody has decided about, None: unknown of some partition; `extras_kept`: offsets that were decided to stay there.
     `gave_way`: all that the flow copies is promoted: it needs no driver. `stands_by`:
-    the opposite flow has run, and this one never: it is not to before the direction changes.
+    the opposite flow has run, and this one never: it is not to before the direction changes. `over`: topics that were
+    stopped for a direction that holds no more, `start`: the command that continues with them, None: a driver does.
     `attention`: what is not as the directions say, with what to do; `remarks`: what is, and is worth saying.
     """
 
@@ -99,6 +101,8 @@ class DirectionReport:
     extras_kept: int = 0
     gave_way: bool = False
     stands_by: bool = False
+    over: tuple[str, ...] = ()
+    start: str | None = None
     attention: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -122,9 +126,8 @@ def direction_report(
     active = DirectionRows.of_rows(rows)
     promoted = {
         topic: found
-        for topic, why in held.items()
-        if why is HeldBack.PROMOTED
-        and (found := _promotion(way, active, source_topic=topic, topic=names[topic])) is not None
+        for topic, name in names.items()
+        if (found := active.promotion(source=way.source, target=way.target, source_topic=topic, topic=name))
     }
     # By a failover behind a failback both sides are promoted, until the lost one is mirrored to again.
     now = {
@@ -139,6 +142,14 @@ def direction_report(
     kept = sum(_kept(row, decided) for row in of_promoted)
     at_source, at_both = _groups_at_work(way, now, names)
     waits = tuple(sorted(topic for topic, why in held.items() if why is HeldBack.OPPOSITE_HOLDS))
+    over = [row for row in known if row["stop_cause"] in set(HeldBack) and held[row["source_topic"]] is None]
+    names_over = sorted({row["source_topic"] for row in over})
+    here = _not_begun(way.source, way.target, names_over, directions, active)
+    start = _start(way, way.flow, driver, here) or way_home(way.source, way.target)
+    waits_for = "its driver, which is at work" if driver.state in _AT_WORK else start
+    over_words = (
+        f"{counted(len(over), 'partition')} stopped for a direction that holds no more; next: {waits_for}"
+    )
     return DirectionReport(
         promoted=tuple(sorted(promoted)),
         waits=waits,
@@ -147,14 +158,17 @@ def direction_report(
         extras_kept=kept,
         gave_way=bool(promoted) and promoted.keys() == held.keys(),
         stands_by=_stands_by(way, driver),
+        over=tuple(names_over),
+        start=start if over and driver.state not in _AT_WORK else None,
         attention=(
+            *([over_words] if over else []),
             *_without_fence(way, now, of_promoted),
             *(
                 []
                 if is_paused
                 else _not_stopped(way, driver, [one for one in known if one["source_topic"] in promoted])
             ),
-            *_way_back_lacks(way, back, now.values()),
+            *_way_back_lacks(way, back, _not_begun(way.target, way.source, now, directions, active)),
             *_at_both_sides(way, at_both),
         ),
         remarks=(
@@ -177,12 +191,6 @@ def _held(way: OneWay, directions: Directions, topic: str) -> HeldBack | None:
 def _target_topic(row: Row) -> str:
     """A topic that the flow never began has the same name there: others are never promoted."""
     return str(row["target_topic"] or row["source_topic"])
-
-
-def _promotion(
-    way: OneWay, active: DirectionRows, *, source_topic: str, topic: str
-) -> ActivePromotion | None:
-    return active.promotion(source=way.source, target=way.target, source_topic=source_topic, topic=topic)
 
 
 # What has to be so ------------------------------------------------------------------------------
@@ -235,18 +243,28 @@ def _way_back_lacks(way: OneWay, back: WayBack | None, promoted: Collection[Acti
     if back is not WayBack.NOT_AT_WORK:
         return []
     assert way.opposite is not None, "what is not at work is a flow"
-    last = max(promoted, key=lambda one: one.promoted_at_ms)
     name, driver = way.opposite.name, way.opposite.driver()
-    if driver.claimed_at_ms is not None and driver.claimed_at_ms > last.promoted_at_ms:
-        advice = f"mirror-ledger run {name}"
-    elif way.begins_at(last.operation_id):
-        advice = f"mirror-ledger run {name} --from-cut {last.operation_id}"
-    else:
-        advice = (
-            f"mirror-ledger plan failback --from {way.target} --to {way.source} --reason WHY (with "
-            "--stop-before switch applications stay)"
-        )
+    plan = f"{way_home(way.target, way.source)} (with --stop-before switch applications stay)"
+    advice = _start(way, name, driver, promoted) or plan
     return [f"{said}: the driver of {name} is not at work ({driver.state}); {advice}, {else_said}"]
+
+
+def _not_begun(
+    source: str, target: str, topics: Iterable[str], directions: Directions, active: DirectionRows
+) -> list[ActivePromotion]:
+    """Promotions of a source, by which topics change their direction that no cut of the ledger lets begin there."""
+    names = [one for one in topics if directions.kept_ends(source, target, one) is None]
+    found = [active.promotion(source=target, target=source, source_topic=one, topic=one) for one in names]
+    return [*filter(None, found)]
+
+
+def _start(way: OneWay, flow: str, driver: DriverReport, promoted: Collection[ActivePromotion]) -> str | None:
+    """The command that starts a flow by what promoted its source; None: something has to come first."""
+    last = max(promoted, key=lambda one: one.promoted_at_ms, default=None)
+    if last is None or (driver.claimed_at_ms or 0) > last.promoted_at_ms:
+        return f"mirror-ledger run {shell_word(flow)}"
+    is_at_cut = way.begins_at(flow, last.operation_id)
+    return f"mirror-ledger run {shell_word(flow)} --from-cut {last.operation_id}" if is_at_cut else None
 
 
 def _groups_at_work(

@@ -113,7 +113,7 @@ def _way(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, *, at_ms: in
         target=flow.target,
         is_mirrored=config.topic_selection(flow.name).selects,
         opposite=opposite,
-        begins_at=lambda operation_id: _can_begin_at(at, flow.name, operation_id),
+        begins_at=lambda name, operation_id: _can_begin_at(at, config.flow(name).opposite, operation_id),
         moving=lambda cluster, topics, since_ms: moving_groups(
             at, cluster, topics, max(since_ms, at_ms - LATELY_MS)
         ),
@@ -157,8 +157,8 @@ def _copied_to(at: DeltaSnapshot, flow_name: str) -> Mapping[Place, int]:
     }
 
 
-def _can_begin_at(at: DeltaSnapshot, flow_name: str, operation_id: str) -> bool:
-    """Whether a cut of the operation says for every partition of the flow where the way back begins."""
+def _can_begin_at(at: DeltaSnapshot, flow_name: str | None, operation_id: str) -> bool:
+    """Whether a cut of the operation says for every partition of the flow where its opposite begins."""
     rows = [
         row
         for row in at.rows(CUT_OFFSETS.name, [("operation_id", "=", operation_id), ("flow", "=", flow_name)])

@@ -34,7 +34,7 @@ from ledger.facts.requests import (
 from ledger.facts.syncs import SyncCause, SyncKind
 from ledger.facts.tables import Row
 from ledger.facts.ways import Direction
-from ledger.mirror.assignment import StopCause
+from ledger.mirror.assignment import OF_DIRECTION, StopCause
 from ledger.mirror.stops import StoppedEntry, StoppedPartition, advice, stopped_entries
 from ledger.roles import FRESH_INTERVALS, LATE_AFTER_SWEEPS
 from ledger.store.catalog import Named, query
@@ -335,7 +335,8 @@ class FlowReport:
         if self.driver.state is DriverState.NEVER_RAN and not self.direction.stands_by:
             return [f"it has never run: {run}"]
         is_away = self.driver.state is DriverState.RELEASED and not self.driver.is_meant_to_be_away
-        if not is_away or self.direction.gave_way or self.lag.state is LagState.CAUGHT_UP:
+        is_said = self.direction.gave_way or self.direction.start is not None
+        if not is_away or is_said or self.lag.state is LagState.CAUGHT_UP:
             return []
         assert self.driver.last_recorded_at_ms is not None, "it was released"
         ended = instant(self.driver.last_recorded_at_ms)
@@ -480,7 +481,9 @@ def flow_report(
         partitions=current,
         rows=_of(DIRECTION_REPORT_KINDS, operation_rows),
     )
-    stopped = _stopped(flow, [row for row in current if row["stop_cause"] is not None])
+    over = {(topic, cause) for topic in direction.over for cause in OF_DIRECTION}
+    stops = [row for row in current if row["stop_cause"] is not None]
+    stopped = _stopped(flow, [one for one in stops if (one["source_topic"], one["stop_cause"]) not in over])
     to_be_copied = replace(
         measurable,
         is_mirrored=lambda topic: measurable.is_mirrored(topic) and topic not in direction.promoted,

@@ -24,6 +24,7 @@ from ledger.changeover.checks import (
 )
 from ledger.changeover.exporting import Rules, rules_that_close
 from ledger.changeover.groups import last_sheets
+from ledger.changeover.measures import SETTING
 from ledger.changeover.plans import (
     Apply,
     ChangeoverKind,
@@ -41,6 +42,7 @@ from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import live_cluster
 from ledger.kafka.leaders import KafkaFencing
+from ledger.topics.following import is_fence
 
 _ORDER = tuple(StepName)
 _STARTED = _ORDER.index(StepName.START_APPLICATIONS)
@@ -157,6 +159,10 @@ _DEMOTED = (
 _SHUT_OUT_AGAIN = (
     "Shut it out again: mirror-ledger promote {target} --over {source} --shut-out --reason WHY{target_topics}; then "
     "continue: {apply}"
+)
+_UNFENCE = (
+    "Lift it: mirror-ledger unfence {target} --reason WHY{target_topics}; then continue: {apply}. Where no fence is "
+    "recorded: mirror-ledger fence {target} --how shut --accept producers_stopped --reason WHY{target_topics} first"
 )
 _FENCE_AGAIN = (
     "If nobody is to write there, fence it again: mirror-ledger fence {source} --reason WHY --how {how}{source_topics}"
@@ -297,6 +303,16 @@ def _drained_ends(reading: Reading) -> list[Behind]:
     return found
 
 
+def _opened(reading: Reading) -> list[Check]:
+    """Nothing keeps applications from writing where they come to."""
+    names, cluster = reading.plan.target_names, reading.plan.to_cluster
+    own, fenced = reading.at_target.configurations(names), reading.state.fences().at(cluster)
+    shut = [one for one in names if is_fence(SETTING, own.get(one, {}).get(SETTING))]
+    words = dict.fromkeys(shut, "it takes no batch")
+    words |= {one.fence.topic: f"it is fenced ({one.fence.how})" for one in fenced}
+    return [said("open", one, one not in words, words.get(one, "applications may write")) for one in names]
+
+
 def _left(reading: Reading) -> list[Check]:
     """No group that has moved is at work at the former source, or has read on there since."""
     sheets = last_sheets(reading.context, reading.operation_id)
@@ -378,6 +394,7 @@ CONDITIONS = (
     Condition(
         "fence", StepName.FENCE, _until_started(StepName.DRAIN), _fences, _FENCE_AGAIN, is_of_source=True
     ),
+    Condition("open", StepName.HAND_OVER, _START, _opened, _UNFENCE, until=StepName.START_APPLICATIONS),
     Condition(
         "left",
         StepName.MOVE_GROUPS,

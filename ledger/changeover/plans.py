@@ -96,8 +96,8 @@ _ADVICE: Mapping[BlockerCode, str] = {
     "(kafka-streams-application-reset.sh, local stores removed), and --accept changelog",
     BlockerCode.GROUPS_UNKNOWN: "let a recorder read the groups (mirror-ledger record SOURCE), with the "
     "right to describe them",
-    BlockerCode.FENCE: "choose another fence (--fence shut, hook or none), or say why none is enough "
-    "(--accept unproven=REASON)",
+    BlockerCode.FENCE: "plan with --fence shut --accept producers_stopped once producers are stopped, or with --fence "
+    "hook --hook fence=COMMAND; of a source that is lost alone with --fence none --accept unproven=REASON",
     BlockerCode.TARGET_FENCED: "mirror-ledger unfence TARGET --reason WHY, with --hook where a hook made it",
     BlockerCode.MIRROR_NOT_SHUT_OUT: "give the mirror a principal of its own (mirror_principal), or "
     "--accept mirror_not_shut_out",

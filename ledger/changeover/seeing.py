@@ -52,7 +52,7 @@ from ledger.facts.operations import OperationKind
 from ledger.facts.requests import FlowRequests, Pauses, pausing
 from ledger.facts.roles import RoleVerdict, recorder_of, writer_of
 from ledger.facts.syncs import FlowPosition, TopicPartition
-from ledger.facts.tables import OPERATIONS
+from ledger.facts.tables import CHECKPOINTS, OPERATIONS
 from ledger.facts.ways import Direction
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
@@ -545,8 +545,8 @@ def _held_behind_maps(
 def _commits_read(
     at: DeltaSnapshot, cluster: str, found: Sequence[Mapping[str, Any]], asked_at_ms: int | None
 ) -> CommitsRead:
-    """A recorder reads groups whenever it reads ends, and its last append tells when it was at work last."""
-    read_at_ms = at.last_recorded_at_ms(recorder_of(cluster)) or None
+    """Of commits alone: a recorder appends ends, and that a cluster does not answer, where it has read none."""
+    read_at_ms = at.last_recorded_in(CHECKPOINTS.name, recorder_of(cluster))
     lost = [
         row["read_at_ms"] + int(row["unseen_seconds"] * 1000)
         for row in found

@@ -704,9 +704,12 @@ def _finished(one: Setting, begun: Mapping[Place, int]) -> Setting:
     return one
 
 
-def reading_on(one: Setting, set_before: Mapping[Place, int]) -> Setting:
-    """Where an earlier attempt had put it, and the group has committed that or more since: it is where it shall be."""
-    put = set_before.get(one.place)
+def reading_on(one: Setting, attempts: EarlierAttempts) -> Setting:
+    """Where an earlier attempt had put it, and the group has committed that or more since: it is where it shall be.
+    What it had begun alone was put where the group stands just there."""
+    put, begun = attempts.done.get(one.place), attempts.begun.get(one.place)
+    if one.outcome is Outcome.HAS_MEMBERS and begun is not None and begun == one.former:
+        return replace(one, answer={**one.answer, "target_offset": begun}, outcome=Outcome.ALREADY_SET)
     if (
         put is not None
         and one.outcome is Outcome.TO_BE_SET
@@ -792,7 +795,7 @@ class _Groups:
         about = [one for one in settings if one.outcome is Outcome.TO_BE_SET and one.place in places]
         there = _read(self.target, about)
         answers = not_below_log_start([one.answer for one in about], self.target)
-        judged = [reading_on(one, self.attempts.done) for one in self.rules.judged(answers, there)]
+        judged = [reading_on(one, self.attempts) for one in self.rules.judged(answers, there)]
         now = {id(one): found for one, found in zip(about, judged, strict=True)}
         return [now.get(id(one), one) for one in settings]
 

@@ -459,7 +459,7 @@ def set_positions(
     attempts = _earlier_attempts(context)
     operation_id, done = set_and_record(
         target,
-        [reading_on(one, attempts.done) for one in sheet.settings],
+        [reading_on(one, attempts) for one in sheet.settings],
         context.operations,
         basis,
         context.why,

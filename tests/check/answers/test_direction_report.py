@@ -83,7 +83,7 @@ def report(
         target="west",
         is_mirrored=lambda topic: topic != "left-out",
         opposite=opposite,
-        begins_at=lambda operation: operation in cuts,
+        begins_at=lambda _flow, operation: operation in cuts,
         moving=lambda cluster, topics, since_ms: (
             moving.get(cluster, ()) if (topics, since_ms) == (("orders",), 2) else ()
         ),
@@ -120,10 +120,27 @@ def test_of_two_promotions_the_newest_says_where_applications_are() -> None:
     assert report(home, PROMOTED).way_back is WayBack.AT_WORK
 
 
-def test_without_a_promotion_nothing_is_said_and_a_former_stop_is_not_explained() -> None:
-    for contents in ((), (FENCE, PROMOTED, Demoted(**WEST, topics=None))):
-        found = report(*contents, back=DriverReport(DriverState.NEVER_RAN))
-        assert found == DirectionReport()
+def test_without_a_promotion_a_former_stop_is_over_and_waits_for_the_driver_alone() -> None:
+    home = Promoted(cluster="east", cluster_id="E", former="west", former_id="W", topics=None)
+    ended, run = DriverReport(DriverState.RELEASED, claimed_at_ms=1), "mirror-ledger run east-to-west"
+    for contents, driver, start in (
+        ((), RUNNING, None),
+        ((FENCE, PROMOTED, Demoted(**WEST, topics=None)), RUNNING, None),
+        ((FENCE, PROMOTED, Demoted(**WEST, topics=None)), ended, run),
+        ((PROMOTED, home, Demoted(**WEST, topics=None)), ended, f"{run} --from-cut o3"),
+        ((PROMOTED, home, Demoted(**WEST, topics=None, cut_operation="o3")), ended, run),
+    ):
+        found = report(
+            *contents,
+            driver=driver,
+            back=DriverReport(DriverState.NEVER_RAN),
+            cuts=["o3"] if home in contents else [],
+        )
+        assert (found.over, found.start, found.promoted) == (("orders",), start, ())
+        assert found.attention == (
+            "1 partition stopped for a direction that holds no more; next: "
+            + (start or "its driver, which is at work"),
+        )
         assert not found.explains("orders", "promoted")
 
 
@@ -312,7 +329,8 @@ def test_it_is_said_whether_groups_can_read_where_they_read_before() -> None:
 
 
 def test_groups_at_work_where_applications_were_are_named_and_at_both_sides_they_are_an_alarm() -> None:
-    assert report(moving={"east": ["a"], "west": ["a"]}).attention == (), "nothing is promoted"
+    nothing = report(partitions=[partition()], moving={"east": ["a"], "west": ["a"]})
+    assert nothing.attention == (), "nothing is promoted"
     for moving, attention, remarks in (
         ({"west": ["a"]}, [], []),
         ({"east": ["a", "b"], "west": ["c"]}, [], ["'a', 'b' at work at east"]),
@@ -376,7 +394,7 @@ def test_the_flow_that_waits_for_the_other_direction_is_as_it_should_be() -> Non
         target="east",
         is_mirrored=lambda _topic: True,
         opposite=OppositeFlow(name=THERE, enabled=True, driver=lambda: RUNNING, copied_to=dict),
-        begins_at=lambda _operation: False,
+        begins_at=lambda _flow, _operation: False,
     )
 
     def of(*contents: OperationContent | str) -> DirectionReport:

@@ -10,7 +10,7 @@ from ledger.facts.cuts import Cut, LastAppend
 from ledger.facts.group_offsets import SeenAppend
 from ledger.facts.operations import Why
 from ledger.facts.tables import in_order
-from ledger.offsets import between_clusters
+from ledger.offsets import between_clusters, setting
 from ledger.offsets.between_clusters import share_commits, source_commits
 from ledger.offsets.setting import (
     Basis,
@@ -93,7 +93,7 @@ class Moved:
         rows = [one for one in self.ledger.rows("operations") if one["operation_id"] == operation_id]
         basis = Basis(None, "v2.cut", left, seen=self._seen(there) if self.says_what_it_knew else None)
         attempts = EarlierAttempts.of_rows(rows)
-        settings = [reading_on(one, attempts.done) for one in sheet.settings]
+        settings = [reading_on(one, attempts) for one in sheet.settings]
         _, done = set_and_record(
             target, settings, log, basis, Why(operation_id=operation_id), rules, attempts=attempts
         )
@@ -247,6 +247,30 @@ def test_a_group_that_an_apply_has_set_and_that_was_started_is_moved_when_it_is_
     assert moved.move("east", "west", "apply-1").counts == {"has_members": 1, "reads_on": 1}, (
         "somebody set it back"
     )
+
+
+class DiedError(Exception):
+    """A process ends."""
+
+
+def test_who_joined_where_an_apply_had_died_before_it_recorded_what_it_had_set_stands_right(
+    moved: Moved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_args: object) -> None:
+        raise DiedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(setting._Groups, "_read_back", die)
+        with pytest.raises(DiedError):
+            moved.move("east", "west", "apply-1")
+    put = dict(moved.cluster.committed)
+    assert put[("billing", "east.orders", 0)] == 20, "the broker had it"
+    moved.cluster.members.add("billing")
+    assert moved.move("east", "west", "apply-2").counts == {"has_members": 2}, "nobody else has set it"
+    again = moved.move("east", "west", "apply-1")
+    assert (again.counts, again.is_complete) == ({"set": 2}, True)
+    assert moved.cluster.committed == put
+    assert moved.move("east", "west", "apply-1").counts == {"reads_on": 2}, "its result is recorded now"
 
 
 CLOCKS = [*product([0, 20 * 60, 3 * 3600], [True, False])]

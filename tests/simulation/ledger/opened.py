@@ -41,6 +41,10 @@ class OpenedSnapshot:
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         return MemoryRows(self).rows(table, filters)
 
+    def last_recorded_in(self, table: str, writer: str) -> int | None:
+        found = (row["recorded_at_ms"] for row in self._rows[table] if row["writer"] == writer)
+        return max(found, default=None)
+
     def last_recorded_at_ms(self, writer: str | None = None) -> int:
         found = (row for rows in self._rows.values() for row in rows if writer in (None, row["writer"]))
         return max((row["recorded_at_ms"] for row in found), default=0)
