@@ -415,7 +415,8 @@ class SourceReading:
         Raises as `steps`.
         """
         steps = plan_batches(fetched, position=0, end_offset=self.position, rules=self._rules)
-        return next(iter(deque((step for step in steps if isinstance(step, Copy)), maxlen=1)), None)
+        below = (step for step in steps if isinstance(step, Copy) and step.source_start < self.position)
+        return next(iter(deque(below, maxlen=1)), None)
 
     def steps(self, fetched: Fetched) -> Iterator[Planned]:
         """What is to be done about an answer's records, one after the other; each is behind us when it is returned.

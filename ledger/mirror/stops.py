@@ -69,9 +69,9 @@ class TargetHistory:
         return log_start if ends else end
 
     def held_behind(self, whole_below: int, end: int) -> int:
-        """Up to where each record that the map has below `end` lies there, in a log that may lack some in the middle.
+        """Up to where each record that the map has from an offset to `end` lies there, in a log that may lack some.
 
-        It may have lost its end at `whole_below`, and the flow may have written behind that again.
+        It may have lost its end at that offset, and the flow may have written behind that again.
         """
         incarnations = by_source_incarnation(self.recorded).values()
         claims = sorted(
@@ -225,7 +225,7 @@ class StopPolicies:
         is_cleaned = result.assignment.is_source_cleaned or result.assignment.is_target_cleaned
         history = SourceHistory(self.source, self.target, state.pair, segments, is_cleaned)
         is_known, other = history.compared() if segments else (False, None)
-        other = self._filled_gap(there, result.seen_at) if other is None else other
+        other = self._filled_gap(there, result) if other is None else other
         if other is not None:
             message = (
                 f"{stop.message}: from offset {other} on it holds others than those that were copied; it was brought "
@@ -240,13 +240,15 @@ class StopPolicies:
         state.tail = learned
         return PolicyOutcome(notice=None if is_known else NOT_COMPARED)
 
-    def _filled_gap(self, held: Sequence[OffsetSync], offset: int | None) -> int | None:
+    def _filled_gap(self, held: Sequence[OffsetSync], result: PartitionResult) -> int | None:
         """Where a gap begins in which the source has a record to copy now, and had none; None where it may have had."""
+        rules, offset = result.assignment, result.seen_at
         if offset is None or not held:
             return None
-        adopts = self.state.adoptions({held[0].source.topic_id})
+        may_return = self.flow.relay or rules.returning or rules.mistakable
+        may_return = may_return or self.state.adoptions({held[0].source.topic_id})
         causes = {GapCause.CONTROL, GapCause.ABORTED}
-        causes |= set() if self.flow.relay or adopts else {GapCause.MIRROR_WRITE}
+        causes |= set() if may_return else {GapCause.MIRROR_WRITE}
         gaps = (gap for sync in held for gap in sync.gaps if gap.cause in causes)
         found = (gap.source_start for gap in gaps if offset in range(gap.source_start, gap.source_end))
         return next(found, None)
@@ -354,6 +356,7 @@ class StopPolicies:
         history = TargetHistory(self.target, state.pair.target, self.producer, tuple(recorded))
         known_end = min(state.position.target_offset, ends.high_watermark)
         if whole_below is not None:
+            whole_below = max(whole_below, ends.log_start)  # what is deleted proves nothing
             held_end = history.held_behind(whole_below, state.position.target_offset)
             state.tail = replace(state.tail, leader_epoch=None)
         else:

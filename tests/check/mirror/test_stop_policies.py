@@ -227,21 +227,26 @@ def test_other_records_at_the_same_offsets_stop_without_a_guess() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batches", "held_end"),
+    ("batches", "log_start", "held_end"),
     [
-        (WRITTEN, 25),
-        ((WRITTEN[0], batch(20, 22, sequence=4, producer_id=FOREIGN), batch(22, 25, sequence=22)), 20),
-        ((batch(0, 7, sequence=0), batch(7, 20, sequence=4, producer_id=FOREIGN), WRITTEN[1]), 7),
-        ((batch(0, 7, sequence=0), batch(7, 9, sequence=1, producer_id=FOREIGN)), 7),
+        (WRITTEN, 0, 25),
+        ((WRITTEN[0], batch(20, 22, sequence=4, producer_id=FOREIGN), batch(22, 25, sequence=22)), 0, 20),
+        ((batch(0, 7, sequence=0), batch(7, 20, sequence=4, producer_id=FOREIGN), WRITTEN[1]), 0, 7),
+        ((batch(0, 7, sequence=0), batch(7, 9, sequence=1, producer_id=FOREIGN)), 0, 7),
+        ((), 25, 25),
+        (WRITTEN[1:], 22, 25),
     ],
 )
 def test_what_a_target_lost_in_the_middle_is_found_though_it_has_the_last_record(
-    batches: Sequence[BatchHeader], held_end: int
+    batches: Sequence[BatchHeader], log_start: int, held_end: int
 ) -> None:
-    """The flow has written again behind it. Where all is there, the log is not asked by that leader epoch again."""
+    """The flow has written again behind it. Where all is there, the log is not asked by that leader epoch again.
+
+    What retention took there proves nothing.
+    """
     outcome, state = react(
         StopCause.TARGET_OUT_OF_RANGE,
-        target=ends(0, 60),
+        target=ends(log_start, 60),
         whole_below=7,
         batches=batches,
         policy=Policy.CONTINUE,
