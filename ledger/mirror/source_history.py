@@ -22,9 +22,11 @@ from ledger.mirror.steps import Copy
 from ledger.mirror.tail import Kept, TailBatch, are_same_bytes, records_by_index, records_by_source_offset
 from ledger.mirror.tail_reading import TailReading
 
-_BACK, _FURTHER_BACK = 2, 24
-"""So many offsets before the position a task compares from: there may be markers behind the last record. Where the
-source's log begins behind the second, halves of it are tried, none of which is the first."""
+_BACK, _FURTHER_BACK = 2, 15
+"""So many offsets before the position a task compares from: there may be markers behind the last record.
+
+Halved where the source has deleted them, the second one never comes to the first, which would begin all over.
+"""
 _READS = 20
 """At each side, from one offset on, where cleaners have left little that both have."""
 

@@ -27,6 +27,7 @@ from ledger.facts.syncs import (
     Position,
     RecordedSync,
     SyncCause,
+    SyncKind,
     TopicPartition,
     by_source_incarnation,
     holding,
@@ -245,13 +246,17 @@ class StopPolicies:
         rules, offset = result.assignment, result.seen_at
         if offset is None or not held:
             return None
-        may_return = self.flow.relay or rules.returning or rules.mistakable
-        may_return = may_return or self.state.adoptions({held[0].source.topic_id})
         causes = {GapCause.CONTROL, GapCause.ABORTED}
-        causes |= set() if may_return else {GapCause.MIRROR_WRITE}
+        if not (self.flow.relay or rules.returning or rules.mistakable or self._has_adopted(held[0].source)):
+            causes.add(GapCause.MIRROR_WRITE)
         gaps = (gap for sync in held for gap in sync.gaps if gap.cause in causes)
         found = (gap.source_start for gap in gaps if offset in range(gap.source_start, gap.source_end))
         return next(found, None)
+
+    def _has_adopted(self, source: TopicPartition) -> bool:
+        return any(
+            row.kind is SyncKind.ADOPTED for rows in self.state.adoptions({source.topic_id}) for row in rows
+        )
 
     def _source_truncated(self, state: PartitionState, divergence: Divergence, message: str) -> PolicyOutcome:
         recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])

@@ -71,6 +71,8 @@ class Copied:
         """
         if self.is_source_living:
             return False
+        if self.source.log.restored_to is not None and offset >= self.source.log.restored_to:
+            return True  # an epoch that was there twice tells nothing
         rows = (row for row in reversed(self.account.rows) if row["kind"] == SyncKind.COPIED)
         epochs = (r["source_leader_epoch"] for r in rows if r["source_start"] <= offset < r["source_end"])
         fetched = self.source.log.read(

@@ -54,6 +54,20 @@ def test_a_driver_that_begins_finds_that_the_source_has_other_records_at_the_sam
 
 
 @pytest.mark.fault(10)
+@pytest.mark.parametrize("kept", [7, 8])
+def test_a_source_that_ends_below_what_was_copied_is_found_though_nobody_writes_to_it(kept: int) -> None:
+    """Also where the record that is compared first would lie behind its end."""
+    flow, copy = copied_beyond_a_copy(Policy.CONTINUE, kept)
+    put_back(flow, copy)
+    flow.run()
+    assert flow.syncs()[-1][:4] == ("superseded", "source_truncated", kept, 10)
+    flow.write(*OTHERS)
+    flow.run()
+    assert values(flow.target()) == [*FIRST, *OTHERS]
+    assert flow.broken_invariants() == {}
+
+
+@pytest.mark.fault(10)
 def test_a_driver_at_work_finds_it_when_the_source_is_back() -> None:
     flow, copy = copied_beyond_a_copy(Policy.CONTINUE)
     driver = flow.start()
@@ -164,6 +178,21 @@ def test_where_a_cleaner_took_the_last_record_an_older_one_is_compared(is_restor
     assert set(sent) <= set(found)
     assert flow.stops() == {}
     assert flow.broken_invariants() == {}
+
+
+@pytest.mark.fault(12, 20)
+@pytest.mark.parametrize("kept", [2, 3, 16])
+def test_markers_alone_that_retention_left_are_not_compared_again_and_again(kept: int) -> None:
+    flow = CalmFlow()
+    flow.write(*FIRST)
+    for producer in range(20):
+        flow.source().end_transaction(producer, 0, commit=True, now_ms=flow.schedule.now_ms())
+    flow.run()
+    flow.source().delete_before(30 - kept)
+    flow.write("behind")
+    flow.run()
+    assert values(flow.target()) == [*FIRST, "behind"]
+    assert flow.stops() == {}
 
 
 @pytest.mark.fault(12)

@@ -123,3 +123,11 @@ def test_a_seed_repeats_itself() -> None:
     first, second = simulate(3, plot_of(3)), simulate(3, plot_of(3))
     assert first.rows("offset_syncs") == second.rows("offset_syncs")
     assert first.rows("operations") == second.rows("operations")
+
+
+@pytest.mark.parametrize("seed", [4, 17, 19, 24])
+def test_lives_in_which_sources_are_brought_back_from_older_copies(seed: int) -> None:
+    plot = Plot(Promise.ONCE, faults=frozenset({Fault.SOURCE_RESTORED}), shape=Shape.SINGLE)
+    simulation = simulate(seed, plot)
+    assert simulation.tally["sources put back"] > 0
+    assert simulation.tally["superseded source_truncated"] > 0

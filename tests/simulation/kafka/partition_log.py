@@ -129,6 +129,7 @@ class PartitionLog:
     _epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     _last_epoch: int = 0
     truncated_to: int | None = None
+    restored_to: int | None = None
     truncations: int = 0
     _open: dict[int, int] = field(default_factory=dict)
     _ended: list[_Transaction] = field(default_factory=list)
@@ -390,6 +391,7 @@ class PartitionLog:
 
     def restore(self, end: int, epoch: int) -> None:
         """Its folder is that of a copy, which ended there: it writes on under that epoch, for the second time."""
+        self.restored_to = end if self.restored_to is None else min(end, self.restored_to)
         self._truncate(end)
         self._last_epoch = epoch - 1
         self._begin_epoch()
