@@ -25,7 +25,7 @@ class StopCause(StrEnum):
     LOST = "lost"
     """Source records were deleted before they were copied; the loss is recorded."""
     SOURCE_TRUNCATED = "source_truncated"
-    """The source truncated its log after it was copied (unclean leader election)."""
+    """The source has other records, or none, where it was copied (unclean leader election, restored disks)."""
     SOURCE_RECREATED = "source_recreated"
     """The source topic has another topic id under the same name."""
     TARGET_TRUNCATED = "target_truncated"
