@@ -549,8 +549,8 @@ def test_where_markers_alone_are_left_before_the_position_the_flow_continues_unc
     bench.write(5, 5)
     log = bench.source_log()
     for producer in (70, 71):
-        told = Producer(producer, 0, 0)
-        batch = application_batch([content(b"k", b"v")], [NOW_MS], attributes=TRANSACTIONAL, producer=told)
+        own = Producer(producer, 0, 0)
+        batch = application_batch([content(b"k", b"v")], [NOW_MS], attributes=TRANSACTIONAL, producer=own)
         log.append(batch, now_ms=NOW_MS)
     for producer in (70, 71):
         log.end_transaction(producer, 0, commit=False, now_ms=NOW_MS)

@@ -74,8 +74,8 @@ def test_a_drawn_id_is_kept_count_of_and_fenced_also_after_a_restart(sandbox: Sa
 
 def test_the_probe_finds_that_a_drawn_id_is_taken(sandbox: Sandbox) -> None:
     west = config_of("west", sandbox.status()["west"].bootstrap_servers)
-    with closing(TargetProbe(west, SystemClock())) as probe:
-        observed = probe.appends(SENDS)
+    with closing(KafkaFencing("west", west, SystemClock())) as admin:
+        observed = TargetProbe(admin, SystemClock()).appends(SENDS)
     assert observed.takes_drawn
     assert compare_and_append("west", observed).verdict is Verdict.OK
 
