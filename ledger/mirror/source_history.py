@@ -23,10 +23,7 @@ from ledger.mirror.tail import Kept, TailBatch, are_same_bytes, records_by_index
 from ledger.mirror.tail_reading import TailReading
 
 _BACK, _FURTHER_BACK = 2, 15
-"""So many offsets before the position a task compares from: there may be markers behind the last record.
-
-Halved where the source has deleted them, the second one never comes to the first, which would begin all over.
-"""
+"""So many offsets before the position a task compares from: halved, the second one never comes to the first again."""
 _READS = 20
 """At each side, from one offset on, where cleaners have left little that both have."""
 
