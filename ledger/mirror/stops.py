@@ -552,7 +552,7 @@ ADVICE = {
     ),
     StopCause.TOO_LARGE: Advice(
         "`skip-to` with the offset behind the batch leaves it out; without a filter it is copied as it is, unless a "
-        "cleaner has been at work in it",
+        "cleaner has been at work in it: `resume` tries again",
         RequestKind.RESUME,
     ),
     StopCause.CORRUPT: Advice(
