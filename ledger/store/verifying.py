@@ -5,7 +5,6 @@ which readers skip it. Files are read by both libraries that answers are read wi
 """
 
 import hashlib
-import mmap
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +28,6 @@ from ledger.store.delta_tables import STATISTICS, stored_schema, table_uri
 from ledger.store.heads import Anchor
 from ledger.store.ledger_copy import copy_at
 from ledger.store.merging import SORTED_BY, TableFolder
-from ledger.store.pages import pages_of
 from ledger.store.projection_audit import ProjectionStatus, audit_projections
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot, OpenedTables
 from ledger.store.sql import connected
@@ -256,7 +254,7 @@ def _read(
             raise ValueError(f"it has columns {', '.join(sorted(more))}, which the log does not have")
         rows = file.read()
         rows.validate(full=True)
-        hidden = _hidden_in_groups(path, file, rows)
+        hidden = _hidden_in_parts(file, rows)
     with connected() as connection:
         as_answers_read = connection.read_parquet(path).to_arrow_table()
     rows, as_answers_read = (_whole(one, schema) for one in (rows, as_answers_read))
@@ -298,13 +296,8 @@ def _hidden_by_log(rows: pa.Table, said: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _hidden_in_groups(path: str, file: pq.ParquetFile, rows: pa.Table) -> str | None:
-    """Where a file says of its parts, and of their pages, what their rows deny."""
-    with open(path, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return _hidden_in_parts(data, file, rows)
-
-
-def _hidden_in_parts(data: mmap.mmap, file: pq.ParquetFile, rows: pa.Table) -> str | None:
+def _hidden_in_parts(file: pq.ParquetFile, rows: pa.Table) -> str | None:
+    """Where a file says of its parts what their rows deny. Bounds of pages are not read: no library shows them."""
     begins = 0
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
@@ -316,36 +309,14 @@ def _hidden_in_parts(data: mmap.mmap, file: pq.ParquetFile, rows: pa.Table) -> s
                 return (
                     f"it has a filter of the values of {column.path_in_schema}, as this program writes none"
                 )
-            if column.path_in_schema not in part.column_names:
+            if said is None or column.path_in_schema not in part.column_names:
                 continue
             values = part[column.path_in_schema]
-            if (wrong := _hidden_in_pages(data, column, values)) is not None:
-                return wrong
-            if said is None:
-                continue
             if said.has_null_count and said.null_count != values.null_count:
                 return f"it says {said.null_count} rows without {column.path_in_schema}"
             if said.has_min_max and (wrong := _outside(values, said.min, said.max)) is not None:
                 return f"it says {column.path_in_schema} {wrong}"
     return None if begins == len(rows) else f"its parts say {begins} rows, there are {len(rows)}"
-
-
-def _hidden_in_pages(data: mmap.mmap, column: pq.ColumnChunkMetaData, values: pa.ChunkedArray) -> str | None:
-    begins = 0
-    for page in pages_of(data, column):
-        of_page = values.slice(begins, page.values)
-        begins += page.values
-        if page.nulls not in (None, of_page.null_count):
-            return f"a page of it says {page.nulls} rows without {column.path_in_schema}"
-        for least in page.least or (None,):
-            for greatest in page.greatest or (None,):
-                if (wrong := _outside(of_page, least, greatest)) is not None:
-                    return f"a page of it says {column.path_in_schema} {wrong}"
-    return (
-        None
-        if begins == len(values)
-        else f"its pages say {begins} values of {column.path_in_schema}, there are {len(values)}"
-    )
 
 
 def _outside(values: pa.ChunkedArray, least: object, greatest: object) -> str | None:

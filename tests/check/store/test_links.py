@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -237,23 +235,6 @@ def test_an_append_without_rows_has_all_columns(empty_ledger: Path) -> None:
         opened, table.name, "w", 0, arrow_schema(table).empty_table()
     )
     assert (rows.schema.names, link) == (stored_schema(table).names, None)
-
-
-@pytest.mark.parametrize(("bound", "letter"), [(0, b"a"), (1, b"z")])
-def test_a_page_that_says_other_bounds_than_it_has_is_found(path: str, bound: int, letter: bytes) -> None:
-    """Who joins rows by their writer skips it, as answers at a cut do: they would be there, and not be seen."""
-    log = DeltaFactLog(path, FakeClock())
-    log.append(claim(log), TABLE, 1, two(1))
-    [name] = DeltaTable(f"{path}/{TABLE}").get_add_actions()["path"].to_pylist()
-    file = Path(path, TABLE, name)
-    content = bytearray(file.read_bytes())
-    at = [found.start() for found in re.finditer(WRITER.encode(), content)][bound]
-    content[at : at + 1] = letter
-    file.write_bytes(content)
-    read = duckdb.read_parquet(str(file))
-    joined = read.join(duckdb.sql(f"select '{WRITER}' as writer"), "writer", how="semi")
-    assert (len(read), len(joined)) == (2, 0)
-    assert [one.status for one in verified(path).found] == ["hidden"]
 
 
 def test_a_filter_of_values_that_this_program_does_not_write_is_found(path: str) -> None:
