@@ -303,11 +303,6 @@ def _has_read_on(group: str, one: IntendedCommit, there: TargetGroups) -> bool:
     return now is not None and now != one.source_offset
 
 
-def left_out_checks(cluster: str, left_out: Sequence[str]) -> list[Check]:
-    """What the files of an exported plan did not hold: where these continue is not known."""
-    return [said("group", cluster, None, f"{words}: not in the reset file") for words in left_out]
-
-
 # Settings, permissions, fences ------------------------------------------------------------------
 
 
@@ -360,18 +355,6 @@ def fence_checks(fences: Mapping[str, Fence | None], control: FenceControl) -> l
         else:
             checks.append(said("fence", topic, True, f"{fence.how}, {fence.proof}"))
     return checks
-
-
-def shut_checks(limits: Mapping[str, str | None]) -> list[Check]:
-    """By topic its own limit, where nothing is recorded of a fence: it may have been opened again for the flow back."""
-    return [
-        said("fence", topic, True, "it takes no batch")
-        if limit == LEAST_MESSAGE_BYTES
-        else said(
-            "fence", topic, None, "it takes batches: it was not shut, or opened again for the flow back"
-        )
-        for topic, limit in sorted(limits.items())
-    ]
 
 
 def late_write_checks(source: ClusterAdmin, ends: Sequence[Behind], is_mirror: IsMirror) -> list[Check]:

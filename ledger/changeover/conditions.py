@@ -22,7 +22,6 @@ from ledger.changeover.checks import (
     shut_out_checks,
     topic_checks,
 )
-from ledger.changeover.exporting import Rules, rules_that_close
 from ledger.changeover.groups import last_sheets
 from ledger.changeover.measures import SETTING
 from ledger.changeover.plans import (
@@ -36,8 +35,10 @@ from ledger.changeover.plans import (
 from ledger.changeover.step_context import PlanContext
 from ledger.changeover.waiting import Behind, mirrors_at
 from ledger.errors import ClusterUnavailableError, StepRefusedError
+from ledger.facts.acls import closing
 from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.fences import EpochMarker
+from ledger.facts.permissions import Permission
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import live_cluster
@@ -50,7 +51,7 @@ _STARTED = _ORDER.index(StepName.START_APPLICATIONS)
 
 @dataclass(frozen=True, slots=True)
 class Reading(PlanContext):
-    """What is read, of which operation; `of` None: of a plan that was exported, or of an apply that begins.
+    """What is read, of which operation; `of` None: of an apply that begins.
 
     `done`: steps that have been carried out by now. `are_started`: whether applications may be at work at the target.
     """
@@ -244,16 +245,24 @@ def _fences(reading: Reading) -> list[Check]:
 
 def _allowed_since(reading: Reading) -> list[Check]:
     """Rules that let somebody write who was allowed nothing when the topics were closed."""
-    lacking, refusals = lacking_now(reading)
+    lacking, refusals = _lacking_now(reading)
     open_ones = [said("fence", one.resource_name, False, f"{one.entity} may write by now") for one in lacking]
     return open_ones + [said("fence", reading.plan.from_cluster, None, words) for words in refusals]
 
 
-def lacking_now(reading: Reading) -> Rules:
+def _lacking_now(reading: Reading) -> tuple[Sequence[Permission], Sequence[str]]:
     """What is lacking to close the topics of the plan; why that would not, or nobody knows, is said instead."""
-    principal = reading.context.config.cluster(reading.plan.from_cluster).mirror_principal
-    is_opened = reading.has(StepName.REVERSE)
-    return rules_that_close(reading.plan, reading.at_source, principal, mirror_may_write=is_opened)
+    plan, control = reading.plan, reading.at_source
+    authorizations = control.authorizations()
+    if authorizations is None:
+        return (), (f"{plan.from_cluster} has no authorizer: no rule stops anybody there",)
+    mirror = reading.context.config.cluster(plan.from_cluster).mirror_principal
+    acls = control.topic_acls()
+    if reading.has(StepName.REVERSE):  # the mirror has to write once it copies back
+        acls = frozenset(one for one in acls if one.entity != mirror)
+    confirmed = plan.choices.confirmed_super_users
+    found = closing(plan.source_names, acls, authorizations, mirror=mirror, confirmed=confirmed)
+    return sorted({rule for rules in found.rules.values() for rule in rules} - acls), found.refusals
 
 
 def _late_writes(reading: Reading) -> list[Check]:

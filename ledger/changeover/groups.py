@@ -16,11 +16,10 @@ from ledger.changeover.scope import Scope
 from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError
-from ledger.facts.changeovers import PlanExported, Sheet
+from ledger.facts.changeovers import Sheet
 from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
 from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, Place
 from ledger.facts.operations import OperationKind
-from ledger.facts.tables import OPERATIONS
 from ledger.facts.ways import Direction
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.offsets.between_clusters import Chosen
@@ -257,14 +256,9 @@ def _not_restored(target: ClusterAdmin, restored: Sequence[MovedCommit]) -> list
 _AT_THEIR_PLACE = (Outcome.SET, Outcome.ALREADY_SET, Outcome.READS_ON, Outcome.TO_BE_SET)
 
 
-def is_at_its_place(one: Setting) -> bool:
-    """Whether something stands where it was answered, or is to be set there."""
-    return one.outcome in _AT_THEIR_PLACE
-
-
 def sheets_of(plan_id: str, settings: Sequence[Setting], *, target_cluster: str, basis: Basis) -> list[Sheet]:
     """One for each group of which something is at its place; `basis` as it is set with."""
-    placed = [replace(one, outcome=Outcome.TO_BE_SET) for one in settings if is_at_its_place(one)]
+    placed = [replace(one, outcome=Outcome.TO_BE_SET) for one in settings if one.outcome in _AT_THEIR_PLACE]
     return [
         Sheet(plan_id=plan_id, intended=one)
         for one in intentions(placed, target_cluster=target_cluster, basis=basis)
@@ -273,17 +267,6 @@ def sheets_of(plan_id: str, settings: Sequence[Setting], *, target_cluster: str,
 
 # Put together -------------------------------------------------------------------------------------
 # Sheets of plans: whose places are asked for, and where each group is to continue, recorded and read again.
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedSheets:
-    """Of one operation: where each group is to continue. `moved`: groups of which a result is recorded there.
-    `left_out`: what an export did not hold, in words."""
-
-    operation_id: str
-    by_group: Mapping[str, OffsetsSet]
-    moved: frozenset[str]
-    left_out: tuple[str, ...] = ()
 
 
 def places_of(config: MirrorConfig, plan: Plan, scope: Scope) -> Asked:
@@ -316,13 +299,6 @@ def record_sheets(context: Context, plan_id: str, sheet: PositionSheet, basis: B
         context.record(*sheets)
 
 
-def sheets_of_operation(context: Context, operation_id: str) -> RecordedSheets:
-    """What an operation recorded; of a group that it recorded more than once the last."""
-    results = context.operations_of(operation_id, OperationKind.OFFSETS_SET_RESULT)
-    moved = frozenset(OffsetsSetResult.of_row(row).group for row in results)
-    return RecordedSheets(operation_id, last_sheets(context, operation_id), moved)
-
-
 def last_sheets(context: Context, operation_id: str) -> dict[str, OffsetsSet]:
     """By group what the last sheet says that an operation recorded."""
     rows = context.operations_of(operation_id, OperationKind.SHEET)
@@ -333,14 +309,3 @@ def last_sheets(context: Context, operation_id: str) -> dict[str, OffsetsSet]:
 def moved_by(context: Context, operation_id: str) -> list[MovedCommit]:
     """What an operation set, or found at its place, and what was there before."""
     return moved_commits(context.operations_of(operation_id))
-
-
-def exported_sheets(context: Context, plan_id: str) -> RecordedSheets | None:
-    """Those of the last export of a plan; None: it was never exported."""
-    newest = context.ledger.now((OPERATIONS.name,))
-    rows = newest.rows(OPERATIONS.name, [("kind", "=", OperationKind.PLAN_EXPORTED)])
-    exports = [row for row in rows if PlanExported.of_row(row).plan_id == plan_id]
-    if not exports:
-        return None
-    sheets = sheets_of_operation(context, str(exports[-1]["operation_id"]))
-    return replace(sheets, left_out=tuple(PlanExported.of_row(exports[-1]).left_out))

@@ -123,9 +123,7 @@ def known_pair(
         topics=tuple({topic.target: topic for topic in wanted}.values()),
         at_former=frozenset(states),
         permissions={} if former_id is None else state.last_permissions(pair.former, former_id),
-        not_carried=NotCarried(
-            mirrors, state.denied_by_hand(pair.former) | state.denied_by_fences(pair.former)
-        ),
+        not_carried=NotCarried(mirrors, state.denied_by_fences(pair.former)),
     )
 
 

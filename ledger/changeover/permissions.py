@@ -6,8 +6,7 @@ Rules
     P2  a rule for a prefix, or for all topics, would also be about topics that are none of the pair: it comes as it is
         where there is none such, else as one literal rule for each topic
     P3  rules of groups and transactional ids come for principals that may do something with these topics
-    P4  never: rules of the mirror's principals, rules that a fence made, or people by an exported plan, and rules
-        about the cluster itself
+    P4  never: rules of the mirror's principals, rules that a fence made, and rules about the cluster itself
     P5  what another rule there covers is there already
     P6  quotas of users and client ids come where there is none; defaults, and limits of addresses, are left to people
 """

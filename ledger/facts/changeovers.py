@@ -1,6 +1,6 @@
 """Plans of changes of direction, and what became of each step of carrying one out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -191,30 +191,10 @@ class Undone(OperationContent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanExported(OperationContent):
-    """A plan was written down for people to carry out.
-
-    By `mirror-ledger plan export`, with its rows `sheet`. `flow` of the row is null.
-
-    Keys: `plan_id`, `cut` (as of which groups were placed), `groups` (how many), `left_out` (what the files do not
-    hold, in words), `from_cluster`, `denied` (by topic of it the principals whom people are to deny writing).
-    """
-
-    kind: ClassVar = OperationKind.PLAN_EXPORTED
-    plan_id: str
-    cut: str
-    groups: int
-    left_out: Sequence[str]
-    from_cluster: str | None = None
-    denied: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet(OperationContent):
     """Where a group is to continue by a plan.
 
-    A row per group: by `mirror-ledger plan export` with the operation id of the export, and by an apply, with its id,
-    of groups that stand there. `flow` of the row is null.
+    By an apply, a row for each group that stands there. `flow` of the row is null.
 
     Keys: `plan_id`, and as in `offsets_set` `group`, `source_cluster`, `target_cluster`, `group_type`, `cut`,
     `commits`: `topic`, `topic_id`, `partition`, `former` (what was there when the row was made), `to`, `source_topic`,

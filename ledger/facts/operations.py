@@ -58,7 +58,6 @@ class OperationKind(StrEnum):
     STEP_DONE = "step_done"
     STEP_FAILED = "step_failed"
     APPLY_ENDED = "apply_ended"
-    PLAN_EXPORTED = "plan_exported"
     DRILLED = "drilled"
     SHEET = "sheet"
     UNDO_BEGUN = "undo_begun"

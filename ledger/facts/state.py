@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ledger.errors import ClaimBegunError
-from ledger.facts.acls import denial
-from ledger.facts.changeovers import PlanExported
 from ledger.facts.codec import decode
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.deficits import DecidedDeficits
@@ -295,17 +293,6 @@ class LedgerState(ABC):
         """The rules that any fence ever made at a cluster: of one that was lifted they may have been seen last."""
         rows = map(Fence.of_row, self._operations(("kind", "=", OperationKind.FENCE)))
         return frozenset(rule for fence in rows if fence.cluster == cluster for rule in fence.rules)
-
-    def denied_by_hand(self, cluster: str) -> frozenset[Permission]:
-        """The rules that people were to make at a cluster by exported plans, whether they have or not."""
-        rows = map(PlanExported.of_row, self._operations(("kind", "=", OperationKind.PLAN_EXPORTED)))
-        return frozenset(
-            denial(topic, principal)
-            for exported in rows
-            if exported.from_cluster == cluster
-            for topic, principals in exported.denied.items()
-            for principal in principals
-        )
 
     def hand_overs(self) -> HandOvers:
         return HandOvers.of_rows(self._carried(HAND_OVER_KINDS))

@@ -33,7 +33,6 @@ _BY_OPERATORS = frozenset(
             OperationKind.PLAN,
             OperationKind.PLAN_APPROVED,
             OperationKind.APPLY_CLAIMED,
-            OperationKind.PLAN_EXPORTED,
         ),
         *(OperationKind.DRILLED, OperationKind.UNDO_BEGUN, OperationKind.LEDGER_REPAIRED),
         *(OperationKind.LEDGER_RESTORED, OperationKind.FACTS_ARCHIVED, OperationKind.FACTS_LEFT),

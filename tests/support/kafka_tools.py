@@ -2,10 +2,8 @@
 
 import os
 import shlex
-import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from subprocess import CompletedProcess
 
 from ledger.jvm import archived, check_java
 from ledger.sandbox.brokers import KAFKA_CLASSES, QUICK_JVM, kafka_jars
@@ -36,22 +34,6 @@ def tool(name: str) -> list[str]:
         classpath,
         KAFKA_TOOLS[name],
     ]
-
-
-def run_steps(
-    folder: Path, environment: Mapping[str, str], *, limit_s: float, script: str = "steps.sh"
-) -> CompletedProcess[str]:
-    """Run a script of an exported plan, from elsewhere; people say yes to all that it asks."""
-    return subprocess.run(
-        ["bash", str(folder / script)],
-        cwd=folder.parent,
-        env=environment,
-        input="\n" * 100,
-        capture_output=True,
-        text=True,
-        timeout=limit_s,
-        check=False,
-    )
 
 
 def write_script(file: Path, line: str) -> None:

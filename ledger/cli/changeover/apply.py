@@ -94,7 +94,7 @@ def _require_typed(name: str, outcome: str, *, without: str) -> None:
 @table_options
 @click.pass_context
 def verify(context: click.Context, name: str, form: Form) -> None:
-    """Read back what ID has made: an operation of `apply`, or a plan that was exported and carried out by hand."""
+    """Read back what an operation of `apply` has made, by its ID."""
     checks = verify_changeover(command_context(context), name)
     form.put_rows(map(asdict, checks), "check string, subject string, status string, words string")
     wrong = sum(one.status is CheckStatus.NOT_OK for one in checks)

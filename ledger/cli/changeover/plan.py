@@ -8,7 +8,6 @@ import click
 
 from ledger.changeover import seeing
 from ledger.changeover.approving import approve_plan
-from ledger.changeover.exporting import export_plan
 from ledger.changeover.plans import ChangeoverKind, Choices, StepName
 from ledger.changeover.text import (
     ShownPlan,
@@ -42,7 +41,6 @@ from ledger.facts.operations import Why
 from ledger.facts.ways import Direction
 from ledger.machine import words_of
 from ledger.offsets.sheets import quiet_seconds
-from ledger.words import counted
 
 _ACCEPT = "Continue although this stands against it, or with groups of this status. Can be repeated."
 _FORMS = {"json": plan_json, "md": plan_markdown}
@@ -234,24 +232,6 @@ def approve(context: click.Context, plan_id: str, key: Path, why: Why) -> None:
     put(f"{operation_id}\n")
     approvals = seeing.read_plan(command, plan_id).approvals
     say(f"{person} stands behind plan {plan_id}; people that are lacking: {approvals.lacking}")
-
-
-@plan.command()
-@click.argument("plan_id")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--renew", is_flag=True, help="Write the offsets and groups of an earlier export there again, as of now."
-)
-@why_options
-@click.pass_context
-def export(context: click.Context, plan_id: str, folder: Path, renew: bool, why: Why) -> None:
-    """Write PLAN_ID as commands of Kafka's own tools to FOLDER, to be carried out without this program."""
-    done = export_plan(command_context(context, why), plan_id, folder, is_renewed=renew)
-    for file in done.files:
-        put(f"{file}\n")
-    for words in done.left_out:
-        say(f"not in the file: {words}")
-    say(f"{counted(done.groups, 'group')} placed; when it is carried out: mirror-ledger verify {plan_id}")
 
 
 def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any]) -> None:

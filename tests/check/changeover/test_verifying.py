@@ -23,7 +23,6 @@ from ledger.changeover.checks import (
     hand_over_checks,
     late_write_checks,
     left_checks,
-    left_out_checks,
     operation_checks,
     shut_out_checks,
 )
@@ -388,12 +387,6 @@ def test_the_mirror_is_shut_out_as_it_was_proved() -> None:
     marked = replace(made, rules=(), markers=(marker,), proof=(replace(proof, fences=("marker",)),))
     assert (status(marked), status(marked, remembers=False)) == (OK, UNKNOWN)
     assert status(replace(made, markers=(marker,)), remembers=False) is OK, "it is denied"
-
-
-def test_what_an_export_does_not_hold_is_never_shown_as_fine() -> None:
-    [found] = left_out_checks("west", ["'billing' at orders partition 0: gone"])
-    assert (found.check, found.status) == ("group", UNKNOWN)
-    assert found.words == "'billing' at orders partition 0: gone: not in the reset file"
 
 
 def test_what_applications_lack_is_named_and_what_nobody_knows_is_unknown() -> None:

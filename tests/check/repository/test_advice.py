@@ -21,7 +21,7 @@ from tests.support.documents import of_type, relative
 
 _CALL = re.compile(r"(?<![\w/.-])mirror-ledger (?=[a-z])")
 _END = re.compile(r"[;,:)`'\".]+$")
-MADE_UP = {("ledger/facts/requests.py", "x"), ("ledger/changeover/exporting.py", "x")}
+MADE_UP = {("ledger/facts/requests.py", "x")}
 """Commands whose name is not written there: what they become is tried below."""
 FILES = of_type(".py", "ledger")
 

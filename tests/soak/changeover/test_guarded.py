@@ -1,8 +1,5 @@
 """Where brokers ask who somebody is: permissions lack in the middle, and the whole way there, back, and there again."""
 
-import os
-import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,15 +12,13 @@ from tests.support.following import values
 from tests.support.guarded import (
     ADMINISTRATOR,
     MIRROR,
-    PLAIN,
     GuardedPair,
     Rule,
     on_cluster,
     on_group,
     on_topic,
 )
-from tests.support.guarded_journeys import GuardedJourney, Standing, journey
-from tests.support.kafka_tools import run_steps, write_script, write_tools
+from tests.support.guarded_journeys import GuardedJourney, journey
 from tests.support.recorded import Row, broken_invariants, rows
 from tests.support.runs import FLOW, running
 from tests.support.waiting import eventually
@@ -113,80 +108,6 @@ def test_an_apply_that_sticks_while_east_is_opened_again_moves_nobody(
         of.undone(operation)
         assert of.standing() == before
         eventually(lambda: of.holds_all("west"), "the mirror copies what came")
-
-
-def test_an_exported_plan_is_carried_out_by_kafkas_own_tools(of: GuardedJourney, spark: SparkSession) -> None:
-    """As administrators of both clusters; people say yes to all that is asked."""
-    with running(of.config, spark, recorded=frozenset(Subject)):
-        plan_id, steps, before = exported(of)
-        carry_out(of, steps)
-        assert of.standing()["settings at west"] == before["settings at east"]
-        verified = of.ask("verify", plan_id)
-        assert verified.code == 0, verified.out
-        with of.selling():
-            eventually(lambda: of.shop.refused != [], "it is refused where it was")
-        of.sell("west", 30)
-        of.process("west", lambda: set(of.desk.processed) >= set(of.shop.written))
-    assert sorted(of.desk.processed) == sorted(of.shop.written), "nothing skipped, nothing repeated"
-    assert broken_invariants(of.config) == {}
-
-
-def test_an_exported_plan_that_was_carried_out_is_undone(of: GuardedJourney, spark: SparkSession) -> None:
-    with running(of.config, spark, recorded=frozenset(Subject)):
-        _, steps, before = exported(of)
-        carry_out(of, steps)
-        assert of.standing()["rules of east"] != before["rules of east"]
-    carry_out(of, steps, script="undo.sh")
-    after = of.standing()
-    for what in ("rules of east", "settings at east", "settings at west", "commits at east"):
-        assert after[what] == before[what], what
-    denied_at_west = after["rules of west"] - before["rules of west"]
-    assert all(MIRROR in str(rule) for rule in denied_at_west), (
-        "what keeps the mirror out: promote --shut-out made it"
-    )
-    of.sell("east", 20)
-
-
-def exported(of: GuardedJourney) -> tuple[str, Path, Standing]:
-    """A plan and its files; what is read after it was written down is not to be read again."""
-    steps = Path(of.config.file).parent / "steps"
-    of.sell("east", 200)
-    of.is_under_way()
-    eventually(lambda: of.holds_all("west"), "all is copied")
-    plan_id, before = of.planned(), of.standing()
-    done = of.ask("plan", "export", plan_id, str(steps))
-    assert done.code == 0, done.err
-    assert of.standing() == before
-    of.sell("east", 50)
-    of.process("east", lambda: set(of.desk.processed) >= set(of.shop.written))
-    eventually(lambda: of.holds_all("west"), "all is copied")
-    return plan_id, steps, of.standing()
-
-
-def carry_out(of: GuardedJourney, folder: Path, *, script: str = "steps.sh") -> None:
-    """A script of the plan, in a shell that finds the tools."""
-    tools = folder / "tools"
-    tools.mkdir(exist_ok=True)
-    write_tools(tools)
-    write_script(tools / "mirror-ledger", f'exec {shlex.quote(sys.executable)} -m ledger.cli.main "$@"')
-    login = of.pair["east"].login(ADMINISTRATOR)
-    properties = {
-        "security.protocol": login["security.protocol"].upper(),
-        "sasl.mechanism": login["sasl.mechanism"],
-        "sasl.jaas.config": f'{PLAIN} required username="{ADMINISTRATOR}" password="{login["sasl.password"]}";',
-    }
-    file = folder / "admin.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-    environment = {
-        **os.environ,
-        "PATH": f"{tools}:{os.environ['PATH']}",
-        "MIRROR_LEDGER_CONFIG": of.config.file,
-        "FROM_CONFIG": str(file),
-        "TO_CONFIG": str(file),
-    }
-    done = run_steps(folder, environment, limit_s=400, script=script)
-    assert done.returncode == 0, (folder / script).read_text() + done.stdout + done.stderr
-    assert "Error" not in done.stdout + done.stderr, done.stdout + done.stderr
 
 
 def starts_and_writes_nothing(of: GuardedJourney, spark: SparkSession) -> None:

@@ -2,21 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger.changeover import pairs
 from ledger.changeover.checks import CheckStatus
-from ledger.changeover.exporting import export_plan
 from ledger.changeover.fencing import fence_topics
 from ledger.changeover.measures import AskedFence
 from ledger.changeover.plans import ApplyState, ChangeoverKind, StepName
 from ledger.changeover.shut_out import shut_out
 from ledger.changeover.verifying import verify_changeover
 from ledger.context import Context
-from ledger.errors import PreconditionError, UsageError
+from ledger.errors import PreconditionError
 from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.groups import NewCommit
 from ledger.facts.operations import Why
@@ -35,7 +33,7 @@ from tests.support.changing_pairs import (
     copied_back,
     in_ledger,
 )
-from tests.support.operator_processes import OperatorProcess, ProcessEnded, begins
+from tests.support.operator_processes import ProcessEnded, begins
 from tests.support.simulated_applies import (
     PLACES,
     denied,
@@ -301,33 +299,3 @@ def set_as_typed(pair: ChangingPair, typed: Mapping[str, Any]) -> list[str]:
         context = Context(pair.config, Why("by hand"))
         _, done, _ = set_positions(context, context.snapshot(), asked)
     return done.left_lines()
-
-
-def test_an_export_whose_files_cannot_be_written_is_recorded_nowhere(tmp_path: Path) -> None:
-    pair = ChangingPair()
-    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
-    (tmp_path / "a file").touch()
-
-    def recorded() -> list[str]:
-        return [
-            row["kind"] for row in pair.ledger.rows("operations") if row["kind"] in ("plan_exported", "sheet")
-        ]
-
-    def export(folder: Path, process: OperatorProcess) -> None:
-        with pair.outside.seen_by(process):
-            export_plan(Context(pair.config, Why("a drill")), plan, folder)
-
-    with pytest.raises(
-        UsageError, match=r"a file/.* cannot be written: Not a directory; nothing was recorded"
-    ):
-        export(tmp_path / "a file" / "plan", pair.outside.process())
-    assert recorded() == []
-    with pytest.raises(ProcessEnded):
-        export(tmp_path / "plan", pair.outside.process(before=lambda write: "plan_exported" in write))
-    assert (recorded(), list((tmp_path / "plan").iterdir())) == ([], []), (
-        "what nobody recorded is not to be used"
-    )
-    export(tmp_path / "plan", pair.outside.process())
-    assert recorded() == ["plan_exported", *["sheet"] * len(GROUPS)]
-    assert (tmp_path / "plan" / "steps.sh").is_file()
-    pair.end()
