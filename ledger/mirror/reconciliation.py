@@ -298,7 +298,7 @@ class TailReconciliation:
             if self.builder.position.target_offset < self.assignment.target_log_start:
                 self._begin_behind_expired(None)
             # Transaction markers at the target take an offset each and hold no record.
-            self._window.expect_behind(self.tail.position)
+            self._window.expect_behind(max(self.tail.position, self.builder.position.target_offset))
 
     def _advance_once(self) -> bool:
         """One step further; False when only IO brings more."""

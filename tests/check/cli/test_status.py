@@ -265,6 +265,7 @@ def test_a_flow_that_never_ran(idle: Operated) -> None:
     assert report(idle)["driver"] == {
         "state": "never_ran",
         "ends_by_itself": False,
+        "was_id_refused": False,
         **dict.fromkeys(
             (
                 *("host", "process", "epoch", "claimed_at_ms", "last_recorded_at_ms", "silent_seconds"),
