@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.answers.drivers import DriverReport, DriverState
-from ledger.changeover.directions import way_home
+from ledger.changeover.pairs import way_home
 from ledger.facts.direction import (
     DIRECTION_AND_FENCE_KINDS,
     DIRECTION_ROWS,

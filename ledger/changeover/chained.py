@@ -12,8 +12,8 @@ from typing import Any
 from ledger.adopt.adopting import start_of, syncs_of_pieces
 from ledger.adopt.pairing import Run
 from ledger.changeover.deficits import copies_of
-from ledger.changeover.directions import change_direction, way_home
-from ledger.changeover.pairs import Pair, enabled_between, require_opposites
+from ledger.changeover.directions import change_direction
+from ledger.changeover.pairs import Pair, enabled_between, require_opposites, way_home
 from ledger.changeover.scope import SeenCluster
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped

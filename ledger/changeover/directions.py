@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.changeover.cut import ends_to_keep
-from ledger.changeover.pairs import Pair, _named, require_opposites
+from ledger.changeover.pairs import Pair, _named, planned_way, require_opposites
 from ledger.changeover.shut_out import let_in
 from ledger.changeover.waiting import Behind, mirrors_at, written_behind
 from ledger.config.mirror import MirrorConfig
@@ -86,16 +86,6 @@ def consequences(
         )
     place = "behind what was written at both sides meanwhile" if is_at_cut else "where it stood"
     return f"{pair.words} is promoted no more: {names} continues {place}"
-
-
-def way_home(source: str, target: str) -> str:
-    """The command that plans to go back behind a failover, in the same words."""
-    return f"mirror-ledger plan failback --from {source} --to {target} --reason WHY"
-
-
-def planned_way(source: str, target: str) -> str:
-    """The command that plans how applications leave one cluster for the other."""
-    return f"mirror-ledger plan switchover --from {source} --to {target} --reason WHY"
 
 
 def require_nothing_behind(pair: Pair, flows: Sequence[FlowConfig], written: Sequence[str]) -> None:

@@ -93,3 +93,13 @@ def require_opposites(flows: Iterable[FlowConfig]) -> list[str]:
 
 def _named(flows: Sequence[str]) -> str:
     return f"flow {' and '.join(sorted(flows))}"
+
+
+def way_home(source: str, target: str) -> str:
+    """The command that plans to go back behind a failover, in the same words."""
+    return f"mirror-ledger plan failback --from {source} --to {target} --reason WHY"
+
+
+def planned_way(source: str, target: str) -> str:
+    """The command that plans how applications leave one cluster for the other."""
+    return f"mirror-ledger plan switchover --from {source} --to {target} --reason WHY"

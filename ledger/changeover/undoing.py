@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from ledger.changeover.directions import change_direction, planned_way, way_home
+from ledger.changeover.directions import change_direction
 from ledger.changeover.fencing import fence_topics, leave_topics_open, unfence_topics
 from ledger.changeover.groups import MovedCommit, moved_by, take_groups_back, why_at_work
 from ledger.changeover.hand_over import undo_hand_over
 from ledger.changeover.holding import hold_retention
 from ledger.changeover.measures import AskedFence
+from ledger.changeover.pairs import planned_way, way_home
 from ledger.changeover.plans import Applies, Apply, ApplyState, Plan, StepName, undo_command
 from ledger.changeover.receipts import (
     OPERATION,
