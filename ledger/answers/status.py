@@ -481,9 +481,10 @@ def flow_report(
         partitions=current,
         rows=_of(DIRECTION_REPORT_KINDS, operation_rows),
     )
-    over = {(topic, cause) for topic in direction.over for cause in OF_DIRECTION}
-    stops = [row for row in current if row["stop_cause"] is not None]
-    stopped = _stopped(flow, [one for one in stops if (one["source_topic"], one["stop_cause"]) not in over])
+    for row in current:
+        if row["source_topic"] in direction.over and row["stop_cause"] in OF_DIRECTION:
+            row |= {"status": PartitionStatus.RELEASED, "stop_cause": None, "stop_message": None}
+    stopped = _stopped(flow, [row for row in current if row["stop_cause"] is not None])
     to_be_copied = replace(
         measurable,
         is_mirrored=lambda topic: measurable.is_mirrored(topic) and topic not in direction.promoted,
