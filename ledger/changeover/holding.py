@@ -24,7 +24,6 @@ Say = Callable[[str], None]
 
 _CLEANUP = "cleanup.policy"
 _UNLIMITED = "-1"
-_ASKED_AT_ONCE = 100
 
 
 def fence_and_hold(context: Context, asked: AskedFence, say: Say) -> FenceResult:

@@ -346,17 +346,6 @@ class DirectionRows:
                     fence = FenceState.LIFTED
         return None if found is None else replace(found, fence=fence)
 
-    def promoted_since_ms(self, *, source: str, target: str, topic: str) -> int | None:
-        """When `topic` of `target` was promoted over `source` first since it was demoted; None: it is not promoted."""
-        since: int | None = None
-        for row, content in self.rows:
-            match content:
-                case Promoted() if content.covers(source, target, topic) and since is None:
-                    since = row["recorded_at_ms"]
-                case Demoted() if content.covers(source, target, topic):
-                    since = None
-        return since
-
 
 def _promoted(row: Row, promoted: Promoted, before: ActivePromotion | None) -> ActivePromotion:
     return ActivePromotion(
