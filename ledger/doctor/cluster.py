@@ -226,7 +226,8 @@ def identity(subject: str, now: str | Unmeasured, recorded: str | Unmeasured | N
     if recorded is None:
         return CheckResult(subject, check, Verdict.OK, f"{now}; the ledger has recorded none yet")
     if now != recorded:
-        meant = "mirror-ledger accept-cluster ALIAS --cluster-id ID --reason WHY"
+        alias = subject.removeprefix(_subject(""))
+        meant = f"mirror-ledger accept-cluster {alias} --cluster-id {now} --reason WHY"
         advice = f"correct bootstrap_servers; or say that it is meant: {meant}"
         return CheckResult(subject, check, Verdict.FAILED, f"{now}, the ledger recorded {recorded}", advice)
     return CheckResult(subject, check, Verdict.OK, f"{now}, as recorded")

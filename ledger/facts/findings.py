@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from ledger.facts.operations import FindingCleared, FindingKey, FindingRaised
 from ledger.facts.state import LedgerState, OperationEntry, OperationLog
-from ledger.words import instant
+from ledger.words import instant, shell_word
 
 
 class Side(StrEnum):
@@ -155,7 +155,7 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.NEW_BEHIND_PROMOTION: Explanation(
         "a topic that was never mirrored is at the source, over which the target was promoted: nothing copies it",
         "find out who writes there still and delete it, or let it be mirrored: mirror-ledger demote CLUSTER --over "
-        "OTHER --topic T --reason WHY",
+        "OTHER --topic TOPIC --reason WHY",
     ),
     FindingName.SOURCE_TOPIC_DELETED: Explanation(
         "the source topic was deleted; its target topic is kept",
@@ -252,9 +252,12 @@ class Finding:
     since_ms: int | None = field(default=None, compare=False)
     advice: str | None = field(default=None, compare=False)
 
-    @property
-    def next(self) -> str:
-        return self.advice or EXPLAINED[self.name].next
+    def next(self, flow: str | None = None) -> str:
+        """What to do about it, with names in the commands."""
+        words = self.advice or EXPLAINED[self.name].next
+        for word, name in (("FLOW", flow), ("TOPIC", self.topic), ("CLUSTER", self.cluster)):
+            words = words if name is None else words.replace(word, shell_word(name))
+        return words
 
     @property
     def key(self) -> FindingKey:
@@ -316,10 +319,10 @@ class Findings:
                 "topic": finding.topic,
                 "partition": finding.partition,
                 "what": f"{finding.message}{since}",
-                "advice": finding.next,
+                "advice": finding.next(self._flow),
             },
         )
-        return str(finding.name), raised(finding)
+        return str(finding.name), raised(finding, self._flow)
 
     def _cleared(self, key: FindingKey) -> OperationEntry:
         about = {"flow": self._flow, "finding": key[0], "topic": key[1], "of": key[1] or "the flow"}
@@ -327,7 +330,7 @@ class Findings:
         return key[0], FindingCleared.of_key(key)
 
 
-def raised(finding: Finding) -> FindingRaised:
+def raised(finding: Finding, flow: str | None = None) -> FindingRaised:
     """What a row says that raises the finding."""
     name, topic, partition = finding.key
     return FindingRaised(
@@ -335,7 +338,7 @@ def raised(finding: Finding) -> FindingRaised:
         topic=topic,
         partition=partition,
         message=finding.message,
-        next=finding.next,
+        next=finding.next(flow),
         cluster=finding.cluster,
         since_ms=finding.since_ms,
     )

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from ledger.clock import Clock
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.acls import AclFollow
-from ledger.facts.findings import Finding, FindingName, Side
+from ledger.facts.findings import EXPLAINED, Finding, FindingName, Side
 from ledger.facts.hand_overs import RETENTION
 from ledger.facts.operations import FindingKey
 from ledger.facts.syncs import PartitionPair, TopicPartition
@@ -222,7 +222,11 @@ class FlowTopics:
             stop = hold(at_target)
             if stop is not None and stop.cause is StopCause.PROMOTED:
                 message = f"{name} of {self._source.alias} is not copied: {stop.message}"
-                yield Finding(name=FindingName.NEW_BEHIND_PROMOTION, topic=name, message=message)
+                way = f"{self._target.alias} --over {self._source.alias}"
+                advice = EXPLAINED[FindingName.NEW_BEHIND_PROMOTION].next.replace("CLUSTER --over OTHER", way)
+                yield Finding(
+                    name=FindingName.NEW_BEHIND_PROMOTION, topic=name, message=message, advice=advice
+                )
 
     def _require_same_clusters(self) -> None:
         """Asked after the topics were listed: another cluster says of all that they were deleted, or are new."""

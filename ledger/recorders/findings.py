@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ledger.clock import Clock, Instant
 from ledger.errors import PreconditionError
 from ledger.facts.fences import Fences
-from ledger.facts.findings import EXPLAINED, Finding, FindingName, raised
+from ledger.facts.findings import Finding, FindingName, raised
 from ledger.facts.identity import ClusterIdentities
 from ledger.facts.operations import FindingCleared, FindingKey, OperationContent
 from ledger.facts.roles import Failing, LastClaim, failed_again
@@ -101,6 +101,9 @@ class LateWrites:
 
     def _raised(self, key: FindingKey, message: str) -> OperationEntry:
         _, topic, partition = key
+        finding = Finding(
+            name=_LATE_WRITE, topic=topic, partition=partition, message=message, cluster=self.cluster
+        )
         log.warning(
             "%(finding)s: %(what)s; %(advice)s",
             {
@@ -109,11 +112,8 @@ class LateWrites:
                 "topic": topic,
                 "partition": partition,
                 "what": message,
-                "advice": EXPLAINED[_LATE_WRITE].next,
+                "advice": finding.next(),
             },
-        )
-        finding = Finding(
-            name=_LATE_WRITE, topic=topic, partition=partition, message=message, cluster=self.cluster
         )
         return str(_LATE_WRITE), raised(finding)
 

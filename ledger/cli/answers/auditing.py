@@ -83,5 +83,5 @@ def require_kept(found: Sequence[Audit], since: str | None) -> None:
         named = ", ".join(f"{one.audit}: {counted(one.rows or 0, 'row')}" for one in broken)
         again = "" if since is None else f" --since {since}"
         raise UnsafeError(
-            f"the ledger breaks an invariant ({named}); mirror-ledger query NAME{again} says where"
+            f"the ledger breaks an invariant ({named}); mirror-ledger query {broken[0].audit}{again} says where"
         )

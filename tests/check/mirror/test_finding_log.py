@@ -1,6 +1,7 @@
 """Findings: each change is recorded once, also across drivers; about runs and about partitions that go on."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -72,6 +73,22 @@ def test_the_row_says_what_is_so_and_what_to_do() -> None:
         "message": "compression.type is gzip",
         "next": EXPLAINED[FindingName.RECOMPRESSED].next,
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "typed"),
+    [
+        (FindingName.TOMBSTONES_MAY_BE_MISSING, "a b", "mirror-ledger resync-keys f --topic 'a b'"),
+        (FindingName.CONFIGURATION_FILE_CHANGED, None, "mirror-ledger reload f --reason WHY"),
+    ],
+)
+def test_what_is_to_be_typed_has_its_names(name: FindingName, topic: str | None, typed: str) -> None:
+    flow = Flow()
+    flow.driver((name,)).report([Finding(name=name, topic=topic, message="m")])
+    [row] = flow.ledger.at(flow.ledger.latest()).relation("operations").to_pylist()
+    said = json.loads(row["content"])["next"]
+    assert typed in said
+    assert not re.search(r"FLOW|TOPIC|CLUSTER", said)
 
 
 def test_a_later_driver_goes_on_from_the_ledger() -> None:

@@ -1,5 +1,7 @@
 """Topics of a flow and their access control lists follow, on clusters in memory."""
 
+import json
+
 import pytest
 
 from ledger.errors import PreconditionError, UnsafeError
@@ -514,6 +516,8 @@ def test_a_topic_that_begins_where_applications_have_left_is_told_of_and_not_cre
         )
     assert flow.west.topics().keys() == {"east.a", "east.b"}
     assert flow.findings() == [("new_behind_promotion", "new", "new of east is not copied: it was promoted")]
+    said = [json.loads(one["content"]).get("next") or "" for one in flow.ledger.rows("operations")]
+    assert said[-1].endswith("mirror-ledger demote west --over east --topic new --reason WHY")
     follow(topics)
     assert flow.findings() == []
     assert "east.new" in flow.west.topics()
