@@ -54,7 +54,7 @@ class Hooks(Protocol):
     def run(self, hook: HookCommand, waits: Callable[[str], None]) -> HookResult:
         """Until it ends, or its time is over: then it is ended with what it started.
 
-        `waits` is called every few seconds with how long it has run; what that raises ends the command too. Raises
+        `waits` is called every second with how long it has run; what that raises ends the command too. Raises
         `UsageError` when there is no such program.
         """
         ...
@@ -77,7 +77,7 @@ def words_of(command: str) -> tuple[str, ...]:
 
 _KEPT_BYTES = 4000
 _ENDING_S = 5.0
-_REPORTED_EVERY_S = 5.0
+_REPORTED_EVERY_S = 1.0
 _TELLING_CHARACTERS = 8
 """So long a line of a key or a certificate has to be to be hidden by itself."""
 _MASK = b"\xff"
@@ -128,7 +128,8 @@ def _waited(
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(min(_REPORTED_EVERY_S, left_s))
         waits(
-            f"the hook {hook.command[0]} runs since {time.monotonic() - began_s:.0f} s, of {hook.seconds:g}"
+            f"the hook {hook.command[0]} runs since {time.monotonic() - began_s:.0f} s, and is ended after "
+            f"{hook.seconds:g}"
         )
     return None
 

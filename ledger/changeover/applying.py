@@ -136,7 +136,7 @@ def apply_plan(context: Context, plan_id: str, confirm: Confirm, reports: StepRe
     if _former(before.applies, before.recorded) is None:
         # What has begun is brought to its end, or undone, by whoever is there.
         before.approvals.require(plan_id)
-    after = followed_epoch(context)
+    after = followed_epoch(context, partial(reports.waits, StepName.CHECK))
     with claimed_role(context, plan, after=after) as role:
         # Again: who held the role may have come to the end.
         former = _former(read_applies(context.snapshot()), before.recorded)

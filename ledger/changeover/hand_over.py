@@ -593,12 +593,13 @@ class ClusterChanges:
     def _not_read_back(
         self, topics: Sequence[TopicHandOver], permissions: Sequence[Permission], *, create: bool
     ) -> list[str]:
+        self.progress(f"{self.admin.alias}: what was set is read back, for {self.read_back_s:g} s at most")
         deadline = self.clock.monotonic() + self.read_back_s
-        while True:
-            unlike = self._unlike(topics, permissions, create=create)
-            if not unlike or self.clock.monotonic() >= deadline:
-                return unlike
+        while (
+            unlike := self._unlike(topics, permissions, create=create)
+        ) and self.clock.monotonic() < deadline:
             self.sleep(_POLL_S)
+        return unlike
 
     def _unlike(
         self, topics: Sequence[TopicHandOver], permissions: Sequence[Permission], *, create: bool

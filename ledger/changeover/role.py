@@ -100,11 +100,11 @@ def _claim_row(plan: Plan, host: str) -> Row:
     )
 
 
-def followed_epoch(context: "Context") -> int:
+def followed_epoch(context: "Context", waits: Callable[[str], None]) -> int:
     """The epoch that a new claim is to follow; raises `PreconditionError` while another process carries out a plan."""
     state, processes = context.state, context.processes
     return require_nobody_at_work(
-        lambda: state.last_claim(APPLY_WRITER), processes, context.clock, time.sleep
+        lambda: state.last_claim(APPLY_WRITER), processes, context.clock, time.sleep, waits
     )
 
 
@@ -167,6 +167,7 @@ def require_nobody_at_work(
     processes: ProcessTable,
     clock: Clock,
     sleep: Callable[[float], None],
+    waits: Callable[[str], None],
 ) -> int:
     """Raise `PreconditionError` while another process carries out a plan; returns the epoch that is to be followed.
 
@@ -183,7 +184,10 @@ def require_nobody_at_work(
             raise _at_work(claim)
         return claim.epoch
     deadline = clock.monotonic() + SILENT_HEARTBEATS * ALIVE_EVERY_S
-    while clock.monotonic() < deadline:
+    while (left_s := deadline - clock.monotonic()) > 0:
+        waits(
+            f"process {mark.pid} on {mark.host}, the last that carried out a plan, is taken for dead in {left_s:.0f} s"
+        )
         sleep(_ASK_EVERY_S)
         now = last_claim()
         if now is None or (now.epoch, now.last_recorded_at_ms) != (claim.epoch, claim.last_recorded_at_ms):

@@ -109,6 +109,7 @@ def promoted_partitions(of: ShutOut) -> PromotedPartitions:
 
 
 _STOP_POLL_S = 0.5
+_SAY_EVERY_S = 10.0
 _NEVER_RAN = 0
 
 
@@ -127,7 +128,7 @@ class StopWatch:
 
     of: ShutOut
     _seen_since: dict[tuple[str, str, int], tuple[str, float]] = field(default_factory=dict)
-    _reported: str = ""
+    _said: tuple[float, str] = 0.0, ""
 
     def wait(self) -> StoppedFlows:
         """Raises `PreconditionError` when drivers are still at work after the limit, or it is demoted."""
@@ -141,7 +142,7 @@ class StopWatch:
                 left = "; ".join(pending) or "it began again"
                 raise PreconditionError(
                     f"the mirror has not stopped within {self.of.limit_s:g} s: {left}; nothing was denied. Find "
-                    "out about that driver, or end it (mirror-ledger stop FLOW), then try again"
+                    "out about that driver, or end it, then try again"
                 )
             self.of.sleep(_STOP_POLL_S)
 
@@ -154,8 +155,9 @@ class StopWatch:
         return _NEVER_RAN if claim is None else claim.epoch
 
     def _tell(self, waiting: str) -> None:
-        if waiting and waiting != self._reported:
-            self._reported = waiting
+        now = self.of.clock.monotonic()
+        if waiting and (waiting != self._said[1] or now - self._said[0] >= _SAY_EVERY_S):
+            self._said = now, waiting
             self.of.progress(f"waiting until the mirror has stopped: {waiting}")
 
     def _read(self) -> tuple[StoppedFlows, list[str]]:
@@ -186,7 +188,10 @@ class StopWatch:
             words.update(dict.fromkeys(left, said))
             left = []
         stopped.words.update({(flow.name, at.topic, at.partition): said for at, said in words.items()})
-        return None if claim is None or not left else f"{_driver(flow, claim)} still has {_listed(left)}"
+        if claim is None or not left:
+            return None
+        ends = f"until its round ends or mirror-ledger stop {flow.name}"
+        return f"{_driver(flow, claim)} still has {_listed(left)}, {ends}"
 
     def _death(self, flow: FlowConfig, claim: LastClaim) -> RoleVerdict | None:
         """How it is known that the last driver is dead; None: it may be at work."""

@@ -207,7 +207,7 @@ def undo_apply(
     """
     if _undoable(context, operation_id) is None:
         return None
-    after = followed_epoch(context)
+    after = followed_epoch(context, partial(reports.waits, StepName.CHECK))
     found = _undoable(context, operation_id)  # again: who held the role may have come to the end
     if found is None:
         return None

@@ -59,7 +59,8 @@ class Followed:
         self._said = now, kind
         self._status.stop()
         say(f"{elapsed(now - self._began.get(step, now))}  {step}: {words}")
-        self._status.start()
+        if step in self._began:
+            self._status.start()
 
     def _ends(self, step: StepName, words: str, is_done: bool) -> None:
         self._status.stop()

@@ -9,6 +9,7 @@ import pytest
 
 from ledger.changeover.plans import Applies, ApplyState, ChangeoverKind, StepName
 from ledger.changeover.text import BEGUN, checklist
+from ledger.cli.printing import say_error
 from ledger.errors import PreconditionError, ShutOutError, StepRefusedError
 from tests.simulation.ledger.rows import MemoryRows
 from tests.support.changeovers import Crash, Stage, plan, with_hooks
@@ -47,6 +48,22 @@ def test_a_crash_anywhere_comes_to_the_same_end(kind: ChangeoverKind) -> None:
         assert len(stage.applies().by_id) == 1
         assert (stage.last.state, set(stage.last.done)) == (ApplyState.DONE, set(stage.plan.steps)), at
         assert set(stage.marks) == set(stage.plan.steps)
+
+
+def test_a_step_that_fails_names_the_plan_in_what_is_typed_to_continue(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stage = Stage(plan())
+    stage.failing[StepName.DRAIN] = PreconditionError(
+        "not within 300 s", "Then continue: mirror-ledger apply PLAN_ID --reason WHY"
+    )
+    with pytest.raises(PreconditionError) as failed:
+        stage.apply()
+    say_error(failed.value)
+    typed = f"mirror-ledger apply {stage.plan.plan_id} --reason WHY"
+    assert capsys.readouterr().err.endswith(f"continue: {typed}\n")
+    assert typed in stage.lines[-1][1]
+    assert typed in stage.last.failed[StepName.DRAIN].words
 
 
 class _EndingWith(list[tuple[StepName, str]]):

@@ -127,7 +127,7 @@ def test_who_waits_is_told_and_ends_the_hook_by_an_error_of_its_own(
 
     with pytest.raises(ShutOutError):
         HookProcesses().run(HookCommand((sys.executable, "-S", "-c", code), 600.0), waits)
-    assert told[0] == f"the hook {sys.executable} runs since 0 s, of 600"
+    assert told[0] == f"the hook {sys.executable} runs since 0 s, and is ended after 600"
     time.sleep(1)
     assert not mark.exists()
 

@@ -15,13 +15,14 @@ from tests.support.changeovers import Stage, plan
 from tests.support.fakes import OWN_MARK, FakeClock, FakeProcesses
 
 HERE, THERE = ProcessMark(OWN_MARK.host, 77, 1, OWN_MARK.place), ProcessMark("other", 77, 1)
+LAST = "the last that carried out a plan, is taken for dead in"
 CLAIM = LastClaim(epoch=4, host=str(HERE), released=False, last_recorded_at_ms=1_000, claimed_at_ms=900)
 
 
 def followed(
     claim: LastClaim | None, processes: FakeProcesses, later: Callable[[], LastClaim] | None = None
 ) -> int:
-    clock, asked = FakeClock(), [0]
+    clock, asked, said = FakeClock(), [0], list[str]()
 
     def last_claim() -> LastClaim | None:
         asked[0] += 1
@@ -30,7 +31,11 @@ def followed(
     def sleep(seconds: float) -> None:
         clock.now_s += seconds
 
-    return require_nobody_at_work(last_claim, processes, clock, sleep)
+    try:
+        return require_nobody_at_work(last_claim, processes, clock, sleep, said.append)
+    finally:
+        is_elsewhere = claim is not None and claim.host == str(THERE)
+        assert said[:1] == ([f"process 77 on other, {LAST} 30 s"] if is_elsewhere else [])
 
 
 def test_a_role_that_nobody_has_is_free() -> None:

@@ -308,9 +308,9 @@ def test_it_is_denied_when_its_driver_has_stopped_and_not_before(site: Promotion
     assert "2 proven, 0 unproven" in done.words
     assert site.said == [
         "waiting until the mirror has stopped: flow f (epoch 1, process 7 on host host-b) still has orders "
-        "partition 0, 1",
+        "partition 0, 1, until its round ends or mirror-ledger stop f",
         "waiting until the mirror has stopped: flow f (epoch 1, process 7 on host host-b) still has orders "
-        "partition 1",
+        "partition 1, until its round ends or mirror-ledger stop f",
         "denied WRITE to User:mirror on orders",
     ]
 
