@@ -23,6 +23,7 @@ from ledger.config.values import objections
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.facts.direction import WayBack
+from ledger.facts.fences import FenceHow
 from ledger.facts.requests import StopRequest
 from ledger.facts.roles import writer_of
 from ledger.facts.syncs import SyncCause, holding
@@ -77,6 +78,10 @@ def fence_target(step: StepContext, waits: Waits) -> StepResult:
             f"{', '.join(left)} of {cluster} is not fenced any more: mirror-ledger fence {cluster} --reason WHY; then "
             f"continue: {apply_command(step.plan.plan_id)}"
         )
+    if (
+        asked.how is FenceHow.SHUT
+    ):  # it would refuse what a driver of the way back copies, which would stop for that
+        _stop_drivers(step, waits, step.plan.flows)
     result = fence_and_hold(context, asked, waits)
     facts = {"proof": str(result.proof), "fences": result.facts}
     return StepResult("; ".join([*words, result.words]), facts)
@@ -102,7 +107,8 @@ def open_way_back(step: StepContext, waits: Waits) -> StepResult:
         lifted = lift_shut(step.context, plan.to_cluster, plan.target_names, waits)
         words = [f"open since operation {_operations(open_ones)}", *lifted]
         return StepResult("; ".join(words), {"is_new": False})
-    stopped = _stop_drivers(step, waits)
+    forward = filter(None, [step.config.flow(name).opposite for name in plan.flows])
+    stopped = _stop_drivers(step, waits, [*plan.flows, *forward])
     choices = plan.choices
     asked = AskedMirrorBack(
         source=plan.from_cluster,
@@ -363,17 +369,12 @@ def _operations(ways_back: Sequence[WayBack]) -> str:
     return ", ".join(sorted({one.operation_id for one in ways_back}))
 
 
-def _stop_drivers(step: StepContext, waits: Waits) -> list[str]:
-    """Of both directions: neither writes while it is decided what the cluster that is back has alone."""
-    back = [step.config.flow(name) for name in step.plan.flows]
-    forward = [step.config.flow(flow.opposite) for flow in back if flow.opposite is not None]
+def _stop_drivers(step: StepContext, waits: Waits, flows: Sequence[str]) -> list[str]:
+    """None of them writes while it is decided what the cluster that is back has alone."""
 
     def at_work() -> list[str]:
-        return [
-            flow.name
-            for flow in (*back, *forward)
-            if is_at_work(flow, step.state.last_claim(writer_of(flow.name)))
-        ]
+        last = {name: step.state.last_claim(writer_of(name)) for name in flows}
+        return [name for name, claim in last.items() if is_at_work(step.config.flow(name), claim)]
 
     def left() -> str | None:
         names = at_work()

@@ -61,7 +61,7 @@ from ledger.machine import HookCommand, HookProcesses
 from ledger.store.answers import run_query
 from ledger.store.catalog import Value
 from ledger.topics.following import is_fence
-from ledger.words import counted, listed
+from ledger.words import counted, listed, shell_word
 
 # Watching -----------------------------------------------------------------------------------------
 # Reading the partitions behind a fence, all at once, until each is proved.
@@ -550,7 +550,7 @@ def _require_one_way(asked: AskedFence, parts: FenceParts) -> None:
         made = stands.fence
         if made.denied or made.former or made.hook is not None:
             raise PreconditionError(
-                f"{topic} of {asked.cluster} is fenced by --how {made.how} already, {stands.made_by}: lift that first "
+                f"{topic} of {asked.cluster} is fenced ({made.how}) already, {stands.made_by}: lift that first "
                 f"(mirror-ledger unfence {asked.cluster} --topic {topic} --reason WHY); nothing was changed or recorded"
             )
 
@@ -593,7 +593,18 @@ class _Attempt:
         parts, asked = self.parts, self.asked
         parts.identities.require(asked.cluster, live_cluster(parts.reader))
         topics = self.topics()
-        begun = self.measure.begun(topics)
+        try:
+            begun = self.measure.begun(topics)
+        except PreconditionError as error:
+            if asked.how is FenceHow.CLOSED and self.why.operation_id is None:
+                named = "".join(
+                    f" --topic {shell_word(one)}" for one in asked.topics if len(asked.topics) <= 10
+                )
+                error.lines += (
+                    f"Once producers are stopped: mirror-ledger fence {asked.cluster} --how shut --accept "
+                    f"producers_stopped --reason WHY{named}",
+                )
+            raise
         if proved := self._proved_before(begun):
             return proved
         self._record_begun(begun)

@@ -200,7 +200,7 @@ def measure_of(asked: AskedFence, parts: FenceParts) -> Measure:
             return _Shut(asked, parts)
         case FenceHow.HOOK:
             if asked.hook is None:
-                raise UsageError(f"--how hook needs the command: --hook COMMAND; {_NOTHING_CHANGED}")
+                raise UsageError(f"a fence by hook needs its command (--hook); {_NOTHING_CHANGED}")
             return _Hook(asked, parts, asked.hook)
 
 
@@ -250,8 +250,7 @@ class _Closed:
         authorizations = control.authorizations()
         if authorizations is None:
             raise PreconditionError(
-                f"{self.asked.cluster} has no authorizer, so no rule stops anybody there: stop the producers and fence "
-                f"by --how shut --accept producers_stopped, or by --how hook; {_NOTHING_CHANGED}"
+                f"{self.asked.cluster} has no authorizer, so no rule stops anybody there; {_NOTHING_CHANGED}"
             )
         acls = control.topic_acls()
         fences = began(self.asked, self.parts, topics)

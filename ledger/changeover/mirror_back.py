@@ -291,7 +291,8 @@ def _require_deficits_decided(asked: AskedMirrorBack, lacking: Sequence[Deficit]
         records = sum(one.offsets for one in left)
         raise UnsafeError(
             f"{asked.target} lacks {counted(records, 'record')} of {some_of(names, 'topic')} "
-            f"that {asked.source} has copies of; nothing was decided. {_UNDECIDED_DEFICITS}"
+            f"that {asked.source} has copies of; nothing was decided. Say what becomes of them: --deficits return "
+            "(they come back) or keep (they stay where the copies are), of one topic --deficits TOPIC=keep"
             + _of_keys(asked, names, DEFICITS_OF_KEYS)
         )
 
@@ -319,12 +320,6 @@ def _decide_deficits(
     return kept
 
 
-_UNDECIDED_DEFICITS = (
-    "Say what becomes of them: --deficits return, or --deficits TOPIC=return: they come back; --deficits TOPIC=keep: "
-    "they stay where the copies are"
-)
-
-
 def _of_keys(asked: AskedMirrorBack, names: Collection[str], why: str) -> str:
     """Why what was said of some of these topics, if anything was, is no decision."""
     found = sorted(asked.decisions.compacted & set(names))
@@ -336,11 +331,9 @@ def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras]) -> None:
         offsets = sum(one.offsets for one in found if one.partition.topic in left)
         raise UnsafeError(
             f"{asked.target} has {counted(offsets, 'offset')} of {some_of(left, 'topic')} that were never copied: they "
-            "would lie in front of all that comes back; nothing was decided. Say what becomes of them: --extras keep, "
-            "or --extras TOPIC=keep: they stay there, are copied nowhere, and groups pass them; salvage: the same, and "
-            "they are copied to TOPIC.salvaged of the other cluster before; replicate: they are copied to the topic "
-            "itself there; recreate: they are lost with the topic, which is deleted, made again, and gets all that the "
-            "other cluster has" + _of_keys(asked, left, EXTRAS_OF_KEYS)
+            "would lie in front of all that comes back; nothing was decided. Say what becomes of them: --extras keep "
+            "(they stay there, and groups pass them), salvage, replicate or recreate, of one topic --extras TOPIC=keep"
+            + _of_keys(asked, left, EXTRAS_OF_KEYS)
         )
 
 

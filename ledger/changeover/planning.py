@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from ledger.changeover.decisions import DEFICITS_OF_KEYS, EXTRAS_OF_KEYS
@@ -17,9 +18,10 @@ from ledger.changeover.plans import (
     PlannedTopic,
     StepName,
     advice_for,
+    passing,
     steps_of,
 )
-from ledger.changeover.scope import NOT_COPIED_ANY_MORE, Scope, Seen, SeenFlow, SeenReturn
+from ledger.changeover.scope import NOT_COPIED_ANY_MORE, Scope, Seen, SeenCluster, SeenFlow, SeenReturn
 from ledger.config.values import Figure, Objective, objections
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.changeovers import RecordedBlocker
@@ -27,7 +29,7 @@ from ledger.facts.roles import RoleVerdict
 from ledger.facts.syncs import FlowPosition
 from ledger.facts.tables import Row
 from ledger.mirror.assignment import StopCause
-from ledger.offsets.setting import ADVICE, OutputsStatus, oddities, place_of
+from ledger.offsets.setting import ADVICE, Outcome, OutputsStatus, oddities, place_of
 from ledger.offsets.sheets import CommitsRead, repeat_figures, repeat_forecast, unread_words
 from ledger.offsets.statuses import TranslationStatus
 from ledger.roles import fresh_seconds
@@ -78,10 +80,13 @@ def group_blockers(
             continue
         if row["target_offset"] is None:
             status = str(row["status"])
-            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {status}", cause=status, group=group)
+            chosen = {"accepted": (status,)}
+            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {status}", status, group, chosen)
         elif left := sorted(set(oddities(row)) - accepted):
             why = f"{', '.join(left)} is not accepted"
-            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {why}", cause=why, group=group)
+            yield Blocker(
+                BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {why}", why, group, {"accepted": tuple(left)}
+            )
         elif (hindrance := seen.hindered.get(place_of(row))) is not None:
             yield Blocker(
                 BlockerCode.GROUP_HINDERED_AT_TARGET,
@@ -89,6 +94,7 @@ def group_blockers(
                 f"{ADVICE[hindrance]}",
                 cause=str(hindrance),
                 group=group,
+                chosen={"overwrite_newer": True} if hindrance is Outcome.NEWER else {},
             )
     if at_work := sorted(groups & seen.active):
         yield Blocker(
@@ -119,6 +125,7 @@ def _of_nothing_copied(seen: Seen, places: Sequence[Row]) -> Iterator[Blocker]:
                 BlockerCode.NOT_COPIED_ANY_MORE,
                 f"no enabled flow copies {source_topic} of {seen.source.alias} to {topic} of {seen.target.alias}, "
                 f"where {counted(len(groups), 'group')} would continue: {', '.join(map(repr, sorted(groups)))}",
+                chosen={"left_out": (topic,)},
             )
 
 
@@ -132,6 +139,7 @@ def changelog_blockers(topics: Sequence[PlannedTopic], places: Sequence[Row]) ->
             yield Blocker(
                 BlockerCode.CHANGELOG,
                 f"{one.source_topic} is state of {owner!r}, and was not copied up to the instant of its commits",
+                chosen={"accepted": (CHANGELOG,)},
             )
 
 
@@ -156,14 +164,18 @@ class Planned:
     @cached_property
     def recorded_blockers(self) -> tuple[RecordedBlocker, ...]:
         """As the ledger has them."""
+        typed = {
+            code: passing(self.plan, found) for code, found in groupby(self.blockers, lambda one: one.code)
+        }
         return tuple(
-            RecordedBlocker(code=str(one.code), words=one.words, advice=self._advice(one), cause=one.cause)
+            RecordedBlocker(
+                code=str(one.code),
+                words=one.words,
+                advice=advice_for(one, self.plan, typed[one.code]),
+                cause=one.cause,
+            )
             for one in self.blockers
         )
-
-    def _advice(self, blocker: Blocker) -> str:
-        plan = self.plan
-        return advice_for(blocker, source=plan.from_cluster, target=plan.to_cluster, flows=plan.flows)
 
     @staticmethod
     def _returned(returned: SeenReturn) -> dict[str, Any]:
@@ -385,7 +397,7 @@ def _topics(seen: Seen, flows: Sequence[SeenFlow], choices: Choices) -> tuple[Pl
     missing = set(choices.topics or ()) - {one.topic for one in found}
     if left := sorted(missing & {one.topic for one in seen.not_copied}):
         raise UsageError(
-            f"no enabled flow copies to {', '.join(left)} any more: {BlockerCode.NOT_COPIED_ANY_MORE.advice}; nothing "
+            f"no enabled flow copies to {', '.join(left)} any more: let one copy it again, or plan without it; nothing "
             "was planned"
         )
     if missing:
@@ -445,17 +457,19 @@ def _blockers(
     yield from _of_the_way_back(kind, seen, choices, flows)
     if not choices.despite_objectives:
         for why, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
-            yield Blocker(BlockerCode.OBJECTIVE, words, cause=why)
+            yield Blocker(BlockerCode.OBJECTIVE, words, why, chosen={"despite_objectives": True})
 
 
 def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[Blocker]:
     """Before a failback: what stands against opening the way back. What would stand against the switch that follows is
     asked when all has come back, before anybody stops an application."""
     source, target = seen.source.alias, seen.target.alias
+    is_some = len(returned.not_promoted) < len(returned.topics)
     for topic in returned.not_promoted:
         yield Blocker(
             BlockerCode.NOT_PROMOTED,
             f"{topic} of {source} is not promoted over {target}: applications have not left {target} for it",
+            chosen={"left_out": (topic,)} if is_some else {"kind": ChangeoverKind.SWITCHOVER},
         )
     for one in returned.extras:
         if (topic := one.partition.topic) in returned.undecided:
@@ -464,11 +478,13 @@ def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[B
                 BlockerCode.EXTRAS,
                 f"{target} alone has what would lie in front of all that comes back: {one.words}{why}",
                 cause=topic,
+                chosen={"extras": (f"{topic}=keep" if choices.extras else "keep",)},
             )
     for lack in returned.deficits:
         if (topic := lack.pair.source.topic) in returned.not_returned:
             why = f"; {DEFICITS_OF_KEYS}" if topic in returned.compacted else ""
-            yield Blocker(BlockerCode.DEFICITS, f"{target}: {lack.words}{why}", cause=topic)
+            chosen = {"deficits": (f"{topic}={'keep' if why else 'return'}",)}
+            yield Blocker(BlockerCode.DEFICITS, f"{target}: {lack.words}{why}", cause=topic, chosen=chosen)
     yield from _of_deletion(returned, seen, choices)
     if returned.not_fenced and choices.fence in (FenceChoice.HOOK, FenceChoice.NONE):
         names = ", ".join(returned.not_fenced)
@@ -484,7 +500,8 @@ def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[B
             f"{', '.join(map(repr, returned.at_work))}",
         )
     if returned.fence_refusal is not None:
-        yield Blocker(BlockerCode.FENCE, f"{target} could not be fenced: {returned.fence_refusal}")
+        words = f"{target} could not be fenced: {returned.fence_refusal}"
+        yield Blocker(BlockerCode.FENCE, words, chosen=_fenced(seen.source))
 
 
 def _of_deletion(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[Blocker]:
@@ -496,16 +513,19 @@ def _of_deletion(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator
                 BlockerCode.LOST_WITH_TOPIC,
                 f"{source} has not, or not any more, what {topic} of {target} holds beside its extras: {lost.words}",
                 cause=topic,
+                chosen={"extras": (f"{topic}=keep",)},
             )
     for right in returned.not_allowed:
         yield Blocker(
-            BlockerCode.NOT_ALLOWED, f"the administrator of {target} has no right that is known: {right}"
+            BlockerCode.NOT_ALLOWED,
+            f"the administrator of {target} has no right that is known: {right}",
+            chosen={"extras": tuple(f"{topic}=keep" for topic in returned.recreated)},
         )
 
 
 def _of_repeats(repeats: Mapping[str, Mapping[str, int | None]], seen: Seen) -> Iterator[Blocker]:
     for why, words in objections(seen.objectives, repeats_by_cause(repeats)):
-        yield Blocker(BlockerCode.OBJECTIVE, words, cause=why)
+        yield Blocker(BlockerCode.OBJECTIVE, words, why, chosen={"despite_objectives": True})
 
 
 def repeats_by_cause(repeats: Mapping[str, Mapping[str, int | None]]) -> Iterator[Figure]:
@@ -516,18 +536,27 @@ def repeats_by_cause(repeats: Mapping[str, Mapping[str, int | None]]) -> Iterato
         yield Figure(Objective.MAX_REPEATS_PER_GROUP, total, f"group {group!r}")
 
 
+def _fenced(source: SeenCluster) -> Mapping[str, Any]:
+    """What is chosen where rules do not do."""
+    if source.live_id is None:
+        return {"fence": FenceChoice.NONE, "unproven": f"{source.alias} does not answer"}
+    return {"fence": FenceChoice.SHUT, "producers_stopped": True}
+
+
 def _of_fences(seen: Seen, choices: Choices, flows: Sequence[SeenFlow]) -> Iterator[Blocker]:
     """What keeps applications from the source, and the mirror from the target."""
     source, target = seen.source.alias, seen.target.alias
     if seen.fence_refusal is not None:
-        yield Blocker(BlockerCode.FENCE, seen.fence_refusal)
+        yield Blocker(BlockerCode.FENCE, seen.fence_refusal, chosen=_fenced(seen.source))
     if choices.fence is FenceChoice.NONE and choices.unproven is None:
-        yield Blocker(BlockerCode.FENCE, f"{source} is not fenced, and nobody says why that is enough")
+        words = f"{source} is not fenced, and nobody says why that is enough"
+        yield Blocker(BlockerCode.FENCE, words, chosen=_fenced(seen.source))
     is_let_be = choices.abort_marker or choices.accept_unproven_shut_out
     if seen.shut_out_problem is not None and not is_let_be and all(flow.is_promotable for flow in flows):
         yield Blocker(
             BlockerCode.MIRROR_NOT_SHUT_OUT,
             f"nothing but the ledger would keep the mirror from {target}: {seen.shut_out_problem}",
+            chosen={"accept_unproven_shut_out": True},
         )
 
 
@@ -556,6 +585,7 @@ def _of_the_way_back(
             yield Blocker(
                 BlockerCode.NO_REVERSE_FLOW,
                 f"no flow copies back what {flow.config.name} copies: it has no opposite",
+                chosen={"reverse": False},
             )
 
 
@@ -592,12 +622,17 @@ def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator
         )
     if kind.is_planned and seen.source.live_id is None:
         yield Blocker(
-            BlockerCode.SOURCE_UNREACHABLE, f"{seen.source.alias} does not answer: {seen.source.trouble}"
+            BlockerCode.SOURCE_UNREACHABLE,
+            f"{seen.source.alias} does not answer: {seen.source.trouble}",
+            chosen={}
+            if kind is ChangeoverKind.PROTECT
+            else {"kind": ChangeoverKind.FAILOVER, **_fenced(seen.source)},
         )
     if not kind.is_planned and seen.source.live_id is not None and not choices.source_given_up:
         yield Blocker(
             BlockerCode.SOURCE_ANSWERS,
             f"{seen.source.alias} answers: records that are written there now would stay behind",
+            chosen={"kind": ChangeoverKind.SWITCHOVER, "fence": FenceChoice.CLOSED, "unproven": None},
         )
 
 
@@ -633,6 +668,7 @@ def _of_what_nobody_copies(seen: Seen, choices: Choices) -> Iterator[Blocker]:
             BlockerCode.NOT_COPIED_ANY_MORE,
             f"{one.flow} has copied {one.source_topic} of {source} to {one.topic} of {target}, and no enabled flow "
             f"does any more: {lies}{read}",
+            chosen={"left_out": (one.topic,)},
         )
 
 
@@ -654,6 +690,7 @@ def _of_directions(
             BlockerCode.EXTRAS_AT_TARGET,
             f"{target} has what was never copied from there, in front of what came back: {lying}; groups that return "
             f"would read all again that was written at {source}",
+            chosen={"kind": ChangeoverKind.FAILBACK, "extras": ("keep",)},
         )
 
 
@@ -665,7 +702,9 @@ def _of_flow_itself(
         topic for topic in flow.unmirrored if flow.config.naming.target_name(topic) not in choices.left_out
     )
     if choices.topics is None and unmirrored:
-        yield Blocker(BlockerCode.NOT_MIRRORED, f"{name} has copied nothing of {', '.join(unmirrored)} yet")
+        words = f"{name} has copied nothing of {', '.join(unmirrored)} yet"
+        left = tuple(filter(None, map(flow.config.naming.target_name, unmirrored)))
+        yield Blocker(BlockerCode.NOT_MIRRORED, words, chosen={"left_out": left})
     ids = {one.source_topic_id: one.source_topic for one in topics if one.flow == name}
     stopped = {
         (ids[topic_id], partition): stop.cause
@@ -674,7 +713,11 @@ def _of_flow_itself(
     }
     if stopped:
         causes = ", ".join(sorted({str(cause) for cause in stopped.values()}))
-        yield Blocker(BlockerCode.PARTITION_STOPPED, f"{name} has stopped at {by_topic(stopped)}: {causes}")
+        words = f"{name} has stopped at {by_topic(stopped)}: {causes}"
+        left = tuple(
+            {one.topic for one in topics if (one.flow, one.source_topic) in {(name, at) for at, _ in stopped}}
+        )
+        yield Blocker(BlockerCode.PARTITION_STOPPED, words, chosen={"left_out": left})
     is_at_work = flow.driver is RoleVerdict.IN_USE
     if kind.is_planned and not is_at_work:
         yield Blocker(

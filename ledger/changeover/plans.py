@@ -3,8 +3,8 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from ledger.facts.changeovers import (
 from ledger.facts.codec import LEFT_OUT, decode, encode, form
 from ledger.facts.operations import OperationKind
 from ledger.facts.tables import OPERATIONS, Filter, Row
+from ledger.words import shell_word
 
 # Blockers -----------------------------------------------------------------------------------------
 # Why a plan may not be carried out as things stand, and what to do about each reason.
@@ -58,89 +59,62 @@ class BlockerCode(StrEnum):
     NOT_ALLOWED = "not_allowed"
     NOT_FENCED = "not_fenced"
 
-    @property
-    def advice(self) -> str:
-        """What to do about it."""
-        return _ADVICE[self]
-
 
 _ADVICE: Mapping[BlockerCode, str] = {
-    BlockerCode.TARGET_UNREACHABLE: "nothing can move to a cluster that does not answer: repair it, or plan for "
-    "another one",
-    BlockerCode.SOURCE_UNREACHABLE: "plan a failover, or wait until the source answers",
-    BlockerCode.SOURCE_ANSWERS: "plan a switchover, which loses nothing; or fence the source (--fence hook "
-    "--hook fence=COMMAND) and give --accept source_answers",
+    BlockerCode.TARGET_UNREACHABLE: "nothing moves to a cluster that does not answer: repair it, or plan for another",
+    BlockerCode.SOURCE_UNREACHABLE: "wait until the source answers; where it is lost: PLAN",
+    BlockerCode.SOURCE_ANSWERS: "fence it and --accept source_answers; or switch over, which loses nothing: PLAN",
     BlockerCode.OTHER_CLUSTER: "correct bootstrap_servers; where it is meant: mirror-ledger accept-cluster "
     "ALIAS --cluster-id ID --reason WHY",
-    BlockerCode.NOT_MIRRORED: "let the flow copy them first, or name the topics that shall move (--topic), or those "
-    "that shall not (--leave-out)",
-    BlockerCode.NOT_COPIED_ANY_MORE: "let a flow that is enabled copy it again (topics, exclude, enabled), or plan "
-    "without it: --leave-out TOPIC; then no group gets a place there",
-    BlockerCode.OTHER_TOPIC: "a topic was recreated since: let the flow decide about it first (status says how)",
-    BlockerCode.PARTITION_STOPPED: "resume what has stopped (status says how), or leave the topic out (--topic)",
+    BlockerCode.NOT_MIRRORED: "let the flow copy them first, or plan without them: PLAN",
+    BlockerCode.NOT_COPIED_ANY_MORE: "let a flow copy it again (topics, exclude, enabled), or plan without it, then no "
+    "group gets a place there: PLAN",
+    BlockerCode.OTHER_TOPIC: "it was recreated since; let the flow decide about it first: mirror-ledger status FLOW",
+    BlockerCode.PARTITION_STOPPED: "resume what has stopped (`status` has the command), or plan without it: PLAN",
     BlockerCode.PROMOTED_ALREADY: "nothing is to be done; where it was a mistake: mirror-ledger demote "
     "TARGET --over SOURCE --keep-ends --reason WHY",
-    BlockerCode.EXTRAS_AT_TARGET: "say what becomes of them: mirror-ledger stop FLOW --wait 60, mirror-ledger fence "
-    "TARGET --reason WHY, mirror-ledger mirror-back --from SOURCE --to TARGET --extras keep --reason WHY; then start "
-    "FLOW and plan again",
-    BlockerCode.DRIVER_NOT_RUNNING: "mirror-ledger run FLOW: without a driver nothing is drained",
-    BlockerCode.UNRECORDED_COPIES: "the ledger is behind the target, and no driver is known to be at work: use "
-    "the newest copy of the ledger; if this is the newest one, mirror-ledger settle FLOW --reason WHY",
-    BlockerCode.OBJECTIVE: "wait until it is met, or plan with --accept objective",
-    BlockerCode.GROUP_WITHOUT_PLACE: "choose the place by hand (offsets translate says why there is none), leave the "
-    "group out (--group), or --accept its status",
+    BlockerCode.EXTRAS_AT_TARGET: "go there by a failback, which fences TARGET and decides about them: PLAN",
+    BlockerCode.DRIVER_NOT_RUNNING: "without a driver nothing is drained: mirror-ledger run FLOW",
+    BlockerCode.UNRECORDED_COPIES: "no driver is known to be at work: use the newest copy of the ledger; where this is "
+    "it: mirror-ledger settle FLOW --reason WHY",
+    BlockerCode.OBJECTIVE: "wait until it is met, or: PLAN",
+    BlockerCode.GROUP_WITHOUT_PLACE: "choose it by hand (offsets translate says why it has none), leave the group "
+    "out (--group), or accept its status: PLAN",
     BlockerCode.GROUP_ACTIVE_AT_TARGET: "stop its consumers at the target",
     BlockerCode.GROUP_HINDERED_AT_TARGET: "do what is said of it, leave the group out (--group), or take a newer one "
-    "back (--accept newer)",
+    "back: PLAN",
     BlockerCode.CHANGELOG: "let the application rebuild its state at the target "
-    "(kafka-streams-application-reset.sh, local stores removed), and --accept changelog",
-    BlockerCode.GROUPS_UNKNOWN: "let a recorder read the groups (mirror-ledger record SOURCE), with the "
-    "right to describe them",
-    BlockerCode.FENCE: "plan with --fence shut --accept producers_stopped once producers are stopped, or with --fence "
-    "hook --hook fence=COMMAND; of a source that is lost alone with --fence none --accept unproven=REASON",
-    BlockerCode.TARGET_FENCED: "mirror-ledger unfence TARGET --reason WHY, with --hook where a hook made it",
-    BlockerCode.MIRROR_NOT_SHUT_OUT: "give the mirror a principal of its own (mirror_principal), or "
-    "--accept mirror_not_shut_out",
-    BlockerCode.NO_REVERSE_FLOW: "configure the opposite flow, or --no-reverse",
-    BlockerCode.NOT_PROMOTED: "where both sides have the same records, plan a switchover; those that were "
-    "promoted are named by --topic",
-    BlockerCode.EXTRAS: "say what becomes of them: --extras keep (they stay where they are, are copied nowhere, and "
-    "groups pass them) or --extras salvage (the same, once they are copied to topics of their own) or --extras "
-    "replicate (they are copied to their topics, behind what was written there since; not of compacted topics) or "
-    "--extras recreate (they are lost with their topics, which are deleted, made again, and get all that is at the "
-    "other cluster); of one topic --extras TOPIC=keep",
-    BlockerCode.DEFICITS: "say that they come back (--deficits return, or of one topic --deficits TOPIC=return; not of "
-    "compacted topics), or that they stay where the copies are (--deficits TOPIC=keep)",
-    BlockerCode.LOST_WITH_TOPIC: "keep the topic (--extras TOPIC=keep), or give up by name what is lost "
-    "with it: --accept lost_with_topic=TOPIC",
-    BlockerCode.NOT_ALLOWED: "grant it to the administrator of TARGET, or keep the topic (--extras TOPIC=keep)",
-    BlockerCode.NOT_FENCED: "mirror-ledger fence TARGET --reason WHY, with --how hook --hook COMMAND where only a "
-    "command of yours keeps applications from it; then plan again",
+    "(kafka-streams-application-reset.sh, local stores removed), and: PLAN",
+    BlockerCode.GROUPS_UNKNOWN: "with the right to describe the groups, let a recorder read them: mirror-ledger record "
+    "SOURCE",
+    BlockerCode.FENCE: "mend the reasons and plan again; where SOURCE is lost, or its producers are stopped: PLAN",
+    BlockerCode.TARGET_FENCED: "with --hook where a hook made it: mirror-ledger unfence TARGET --reason WHY",
+    BlockerCode.MIRROR_NOT_SHUT_OUT: "give the mirror a principal of its own (mirror_principal), or: PLAN",
+    BlockerCode.NO_REVERSE_FLOW: "configure the opposite flow; where nothing is to come back: PLAN",
+    BlockerCode.NOT_PROMOTED: "both sides have the same records, or it stays where it is: PLAN",
+    BlockerCode.EXTRAS: "say what becomes of them: keep (they stay, and groups pass them), salvage (the same, once "
+    "they are copied to topics of their own), replicate or recreate (they are lost with their topics): PLAN",
+    BlockerCode.DEFICITS: "let them come back (return; not of compacted topics), or stay there (keep): PLAN",
+    BlockerCode.LOST_WITH_TOPIC: "give it up (--accept lost_with_topic=TOPIC), or keep the topic: PLAN",
+    BlockerCode.NOT_ALLOWED: "grant it to the administrator of TARGET, or keep the topics: PLAN",
+    BlockerCode.NOT_FENCED: "once no producer is to write there, fence it, and plan again: mirror-ledger fence TARGET "
+    "--how shut --accept producers_stopped --reason WHY TOPICS",
 }
-
-
-def advice_for(blocker: "Blocker", *, source: str, target: str, flows: Collection[str]) -> str:
-    """What to do about it, with names in the commands: of clusters by alias, of a flow where the words have it."""
-    named = [flow for flow in sorted(flows) if flow in blocker.words] or sorted(flows)
-    known = {"SOURCE": source, "TARGET": target, "FLOW": named[0] if named else "FLOW"}
-    return re.sub(r"\b(SOURCE|TARGET|FLOW)\b", lambda found: known[found[0]], blocker.advice)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Blocker:
     """One reason, in words; `cause`: what it has in common with others of its code, empty: the code says it.
 
-    `group`: the one that it is about, empty: it is about none, or about several.
+    `group`: the one that it is about, empty: it is about none, or about several. `chosen`: what a plan chooses against
+    which it does not stand, beside what was chosen, and its `kind` where that is another one.
     """
 
     code: BlockerCode
     words: str
     cause: str = ""
     group: str = ""
-
-    @property
-    def advice(self) -> str:
-        return self.code.advice
+    chosen: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 # Steps --------------------------------------------------------------------------------------------
@@ -261,6 +235,14 @@ class PlannedTopic:
     topic_id: str
 
 
+_BACK = ChangeoverKind.FAILBACK, ChangeoverKind.PROTECT
+
+
+def _typed(default: Any, option: str, *kinds: ChangeoverKind, **more: Any) -> Any:
+    """A choice, and how another one than the default is typed, where plans of some kinds alone have it of these."""
+    return field(default=default, metadata={"option": option, "kinds": kinds or (*ChangeoverKind,), **more})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """What the operator chose.
@@ -276,33 +258,33 @@ class Choices:
     nobody watches. `hook_seconds`: a hook is ended after these.
     """
 
-    topics: tuple[str, ...] | None = None
-    left_out: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
-    groups: tuple[str, ...] | None = None
-    accepted: tuple[str, ...] = ()
-    fence: FenceChoice = FenceChoice.CLOSED
-    unproven: str | None = None
-    producers_stopped: bool = False
-    confirmed_super_users: tuple[str, ...] = ()
-    abort_transactions_after: float | None = None
-    source_given_up: bool = False
-    abort_marker: bool = False
-    accept_unproven_shut_out: bool = False
-    overwrite_newer: bool = False
-    reverse: bool = True
-    despite_objectives: bool = False
-    drain_seconds: float = 300.0
-    groups_seconds: float = 300.0
-    progress_seconds: float = 0.0
-    quiet_seconds: float = 5.0
-    most_quiet_seconds: float = 30.0
-    watch_seconds: float = 10.0
-    hook_seconds: float = 600.0
-    extras: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
-    deficits: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
-    given_up: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
-    stays: bool = field(default=False, metadata=LEFT_OUT)
-    within: int = field(default=1_000, metadata=LEFT_OUT)
+    topics: tuple[str, ...] | None = _typed(None, "--topic {}")
+    left_out: tuple[str, ...] = _typed((), "--leave-out {}", **LEFT_OUT)
+    groups: tuple[str, ...] | None = _typed(None, "--group {}")
+    accepted: tuple[str, ...] = _typed((), "--accept {}")
+    fence: FenceChoice = _typed(FenceChoice.CLOSED, "--fence {}")
+    unproven: str | None = _typed(None, "--accept unproven={}")
+    producers_stopped: bool = _typed(False, "--accept producers_stopped")
+    confirmed_super_users: tuple[str, ...] = _typed((), "--accept super_user={}")
+    abort_transactions_after: float | None = _typed(None, "--abort-open-transactions-after {}")
+    source_given_up: bool = _typed(False, "--accept source_answers", ChangeoverKind.FAILOVER)
+    abort_marker: bool = _typed(False, "--abort-marker")
+    accept_unproven_shut_out: bool = _typed(False, "--accept mirror_not_shut_out")
+    overwrite_newer: bool = _typed(False, "--accept newer")
+    reverse: bool = _typed(True, "--no-reverse")
+    despite_objectives: bool = _typed(False, "--accept objective")
+    drain_seconds: float = _typed(300.0, "--wait-drain {}")
+    groups_seconds: float = _typed(300.0, "--wait-groups {}")
+    progress_seconds: float = _typed(0.0, "--wait-progress {}")
+    quiet_seconds: float = _typed(5.0, "--quiet-seconds {}")
+    most_quiet_seconds: float = _typed(30.0, "--most-quiet-seconds {}")
+    watch_seconds: float = _typed(10.0, "--watch {}")
+    hook_seconds: float = _typed(600.0, "--hook-seconds {}")
+    extras: tuple[str, ...] = _typed((), "--extras {}", *_BACK, **LEFT_OUT)
+    deficits: tuple[str, ...] = _typed((), "--deficits {}", *_BACK, **LEFT_OUT)
+    given_up: tuple[str, ...] = _typed((), "--accept lost_with_topic={}", *_BACK, **LEFT_OUT)
+    stays: bool = _typed(False, "--stop-before switch", *_BACK, **LEFT_OUT)
+    within: int = _typed(1_000, "--within {}", *_BACK, **LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,6 +354,50 @@ class Plan:
         """Keys in which another plan is not the same."""
         mine, others = self.content(), other.content()
         return [name for name in mine if mine[name] != others[name]]
+
+
+def passing(plan: Plan, blockers: Iterable[Blocker]) -> str | None:
+    """The command of a plan against which none of these stands, with all else as it was chosen; None: there is none."""
+    kind, choices = plan.kind, plan.choices
+    for name, value in (item for one in blockers for item in one.chosen.items()):
+        if name == "kind":
+            kind = value
+            continue
+        if name == "left_out" and choices.topics is not None:
+            name, value = "topics", tuple(one for one in choices.topics if one not in value)
+        elif isinstance(value, tuple):  # of decisions by topic the later one counts
+            about = {one.rpartition("=")[0] for one in value} - {""}
+            kept = [one for one in getattr(choices, name) if one.rpartition("=")[0] not in about]
+            value = tuple(sorted({*kept, *value}))
+        choices = replace(choices, **{name: value})
+    is_same = (kind, choices) == (plan.kind, plan.choices)
+    return None if is_same or choices.topics == () else plan_command(plan, kind, choices)
+
+
+def plan_command(plan: Plan, kind: ChangeoverKind, choices: Choices) -> str:
+    """What is typed for a plan of the same clusters and hooks."""
+    way = f"--from {shell_word(plan.from_cluster)} --to {shell_word(plan.to_cluster)}"
+    words = [f"mirror-ledger plan {kind} {way}"]
+    for one in fields(choices):
+        value = getattr(choices, one.name)
+        if value != one.default and kind in one.metadata["kinds"]:
+            each = value if isinstance(value, tuple) else (value,)
+            words += [one.metadata["option"].format(shell_word(str(word))) for word in each]
+    steps = steps_of(kind, is_promoted=StepName.PROMOTE in plan.steps, stays=choices.stays)
+    for step, command in sorted(plan.hooks.items()):
+        if step in steps and (step is not StepName.FENCE or choices.fence is FenceChoice.HOOK):
+            words.append(f"--hook {shell_word(f'{step}={command}')}")
+    return " ".join(words)
+
+
+def advice_for(blocker: Blocker, plan: Plan, command: str | None) -> str:
+    """What to do about it, with names in the commands: of clusters by alias, of a flow where the words have it;
+    `command`: a plan against which it does not stand, None: there is none."""
+    flow = next((one for one in plan.flows if one in blocker.words), plan.flows[0])
+    topics = " ".join(f"--topic {shell_word(one)}" for one in plan.choices.topics or ())
+    known = {"SOURCE": plan.from_cluster, "TARGET": plan.to_cluster, "FLOW": flow, "TOPICS": topics}
+    known["PLAN"] = command or "no other choice helps"
+    return re.sub("|".join(known), lambda found: known[found[0]], _ADVICE[blocker.code]).strip()
 
 
 def id_of(content: Mapping[str, Any]) -> str:

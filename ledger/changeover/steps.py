@@ -25,7 +25,7 @@ from ledger.changeover.losses import (
     require_all_copied,
 )
 from ledger.changeover.measures import AskedFence, UnfenceResult, asked_fence
-from ledger.changeover.plans import BlockerCode, ChangeoverKind, FenceChoice, StepName, apply_command
+from ledger.changeover.plans import ChangeoverKind, FenceChoice, StepName, apply_command, undo_command
 from ledger.changeover.receipts import StepResult, Waits
 from ledger.changeover.seeing import losses_of, read_plan, recorder_settings, reverse_flows
 from ledger.changeover.settling import settle_flow
@@ -426,7 +426,7 @@ def shut_out_mirror(step: StepContext, waits: Waits) -> StepResult:
     if done.unproven and not choices.accept_unproven_shut_out:
         raise UnsafeError(
             f"the mirror has stopped, and nothing but the ledger keeps it from {target}: {done.unproven[0].reason}. "
-            f"{BlockerCode.MIRROR_NOT_SHUT_OUT.advice}"
+            f"Undo it ({undo_command(step.operation_id)}), and plan with --accept mirror_not_shut_out"
         )
     return StepResult(done.words, done.facts)
 
@@ -438,8 +438,9 @@ def shut_out_mirror(step: StepContext, waits: Waits) -> StepResult:
 _RULES_ARE_KNOWN_WITHIN_S = 5.0
 
 
-def audit(step: StepContext, _waits: Waits) -> StepResult:
+def audit(step: StepContext, waits: Waits) -> StepResult:
     """Every invariant of the ledger holds, as of when the mirror had stopped, else of now; that runs since `cut`."""
+    waits("the ledger is audited")
     beside = step.kept.audited_rest
     at, passed = audit_rest(step.context, step.kept.audit) if beside is None else beside.result()
     return StepResult(f"{counted(len(passed), 'audit')} passed", {"audits": passed, "cut": at.cut.token})

@@ -83,7 +83,6 @@ ANY_HOST = "*"
 _ALL_TOPICS = "*"
 _WRITING = ("write", "all")
 _READING = ("read", "all")
-_OTHERWISE = "fence: --how shut or hook; plan: --fence shut or hook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +215,7 @@ def _of_principals(
     if open_topics:
         yield (
             f"a rule allows {EVERYBODY} to write to {', '.join(open_topics)}: to deny everybody would shut the "
-            f"mirror out as well. Allow principals by name instead, or fence otherwise ({_OTHERWISE})"
+            "mirror out as well. Allow principals by name instead, or fence otherwise"
         )
     not_yet = sorted(set(topics) - set(mirrored_back))
     shared = [topic for topic in not_yet if mirror is not None and may_write(mirror, topic, acls)]
@@ -224,7 +223,7 @@ def _of_principals(
         yield (
             f"the mirror's principal {mirror} is allowed to write to {', '.join(shared)}: whoever writes there as "
             "this principal would not be stopped. Give the mirror a principal of its own that reads alone; where a "
-            f"flow is to copy back as this one, deny it WRITE until then; or fence otherwise ({_OTHERWISE})"
+            "flow is to copy back as this one, deny it WRITE until then; or fence otherwise"
         )
 
 
@@ -232,7 +231,7 @@ def _of_brokers(authorizations: Sequence[Authorization], confirmed: Collection[s
     if any(one.allows_where_no_rule for one in authorizations):
         yield (
             "allow.everyone.if.no.acl.found is true at the brokers: whoever no rule names may write wherever no rule "
-            f"is found. Set it to false, or fence otherwise ({_OTHERWISE})"
+            "is found. Set it to false, or fence otherwise"
         )
     known = {user for one in authorizations for user in one.super_users or ()}
     if unconfirmed := sorted(known - set(confirmed)):
@@ -254,5 +253,5 @@ def _of_topics_without_rules(
         yield (
             f"no rule is about {', '.join(bare)}, and the brokers do not tell whether everybody may write where no "
             "rule is found (allow.everyone.if.no.acl.found). Deny or allow somebody by name there, or fence "
-            f"otherwise ({_OTHERWISE})"
+            "otherwise"
         )

@@ -298,7 +298,7 @@ def test_each_reason_alone_blocks_it_and_says_what_to_do(
 ) -> None:
     found = made(seen, kind)
     assert {one.code for one in found.blockers} == {code}
-    assert all(one.words and one.advice for one in found.blockers)
+    assert all(one.words and one.advice for one in found.recorded_blockers)
     assert found.plan.blockers == (code,)
 
 

@@ -7,22 +7,24 @@ tried where that state is.
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 
-from ledger.changeover.plans import Blocker, BlockerCode, advice_for
+from ledger.changeover.plans import Blocker, BlockerCode, Choices, advice_for
 from ledger.cli.main import cli
 from ledger.facts.requests import RequestKind, command_line
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.stops import command
 from tests.support.documents import of_type, relative
+from tests.support.seen_pairs import made
 
 _CALL = re.compile(r"(?<![\w/.-])mirror-ledger (?=[a-z])")
 _END = re.compile(r"[;,:)`'\".]+$")
-MADE_UP = {("ledger/facts/requests.py", "x")}
-"""Commands whose name is not written there: what they become is tried below."""
+MADE_UP = {("ledger/facts/requests.py", "x"), ("ledger/changeover/plans.py", "plan")}
+"""Commands whose name is not written there: what they become is tried below, and in tests/check/changeover."""
 FILES = of_type(".py", "ledger")
 
 
@@ -54,11 +56,20 @@ def test_every_request_can_be_typed_as_it_is_printed(kind: RequestKind) -> None:
 
 
 @pytest.mark.parametrize("code", BlockerCode)
-def test_advice_about_a_blocker_has_the_names_of_the_plan(code: BlockerCode) -> None:
-    blocker = Blocker(code, "flow there has stopped")
-    words = advice_for(blocker, source="east", target="west", flows=("back", "there"))
-    assert not re.search(r"\b(SOURCE|TARGET|FLOW)\b", words)
-    assert "back" not in re.findall(r"(?:run|settle) (\w+)", words)
+def test_advice_about_a_blocker_has_the_names_of_the_plan_and_one_command(code: BlockerCode) -> None:
+    plan = replace(
+        made().plan,
+        topics=tuple(replace(one, flow=name) for one in made().plan.topics for name in ("back", "there")),
+    )
+    of = Choices(topics=("a b", "TARGET"))
+    words = advice_for(
+        Blocker(code, "flow there has stopped"), replace(plan, choices=of), "mirror-ledger plan list"
+    )
+    assert not re.search(r"\b(SOURCE|FLOW|TOPICS|PLAN)\b", words)
+    assert "back" not in re.findall(r"(?:run|settle|status) (\w+)", words)
+    assert words.count("TARGET") == (code is BlockerCode.NOT_FENCED), "a topic is called so"
+    assert words.count("mirror-ledger ") <= 1
+    assert [lacking(line) for line in _CALL.split(words)[1:]] in ([], [None])
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from threading import Event
 
 import pytest
 from confluent_kafka import Producer
@@ -21,11 +22,12 @@ from ledger.sandbox.workload import create_topics
 from tests.support.drivers import Driver, environment
 from tests.support.following import admin_of, name_of, values
 from tests.support.outages import lost
-from tests.support.plans import DEAD, SHUT, both_ways
+from tests.support.plans import DEAD, SHUT, TravellingApplications, both_ways
 from tests.support.recorded import Row, broken_invariants, operations, query, rows
 from tests.support.runs import FLOW, run, running
-from tests.support.shops import Desk, Shop, transaction
+from tests.support.shops import Desk, Shop, beside, transaction
 from tests.support.site import RealSite
+from tests.support.typed_plans import printed
 from tests.support.waiting import eventually
 from tests.support.way_home import BACK, WAY, WHY, WayHome
 
@@ -136,26 +138,34 @@ def test_extras_in_front_of_what_came_back_already_are_decided_as_the_plan_says(
     [cut] = site.done(config, "cut", "--from", "east", "--to", "west").out.split()
     site.done(config, "unfence", "east", *WHY)
     site.done(config, "hand-over", "apply", "--from", "east", "--to", "west", "--for", "mirror", *WHY)
-    options = (*SHUT, "--topic", topic, *way.groups, "--accept", "no_commit", "-o", "json")
+    home = TravellingApplications(site.folder, shop, desk, west, east)
+    options = (*SHUT, "--topic", topic, *way.groups, "--accept", "no_commit", *home.hooks)
     with running(config, site.spark, BACK, from_cut=cut, recorded=frozenset(Subject)):
         eventually(lambda: len(values(east, topic)) == 148, "what was written there came back")
         blocked: dict[str, str] = {}
 
         def is_blocked() -> bool:
-            refused = site.command(config, "plan", "switchover", *WAY, *options)
+            refused = site.command(config, "plan", "switchover", *WAY, *options, "-o", "json")
             found = {one["code"]: one for one in json.loads(refused.out)[0]["blockers"]}
             blocked.update(found.get("extras_at_target", {}))
             return bool(blocked)
 
         eventually(is_blocked, "what came back is recorded, and what lies in front of it")
-        still_at_work = site.command(config, "mirror-back", *WAY, "--extras", "keep", *WHY)
-        assert (still_at_work.code, operations(config, "extras_decided")) == (5, [])
-    assert f"{topic} (8 offsets)" in blocked["words"]
-    commands = [shlex.split(one)[1:] for one in re.findall(r"mirror-ledger [^,;]+", blocked["advice"])]
-    assert [one[0] for one in commands] == ["stop", "fence", "mirror-back"]
-    way.site.done(config, *commands[1], "--how", "shut", "--accept=producers_stopped", "--hold-retention")
-    [cut] = way.site.done(config, *commands[2]).out.split()
-    way.go_home(cut)
+        assert f"{topic} (8 offsets)" in blocked["words"]
+        planned = site.done(config, *shlex.split(printed(blocked["advice"]))[1:])
+        [plan_id] = re.findall(r"^plan (\w+): failback", planned.out)
+
+        def mirrored_back(ended: Event) -> None:
+            while not ended.wait(0.2):
+                if "catch_up" in {one["step"] for one in operations(config, "step_begun")}:
+                    with running(config, site.spark, BACK, recorded=frozenset(Subject)):
+                        ended.wait()
+
+        with beside(home.work), beside(mirrored_back):
+            before = len(shop.written)
+            eventually(lambda: len(shop.written) > before + 100, "applications are at work")
+            site.done(config, "apply", plan_id, "--reason", "home again", "--yes")
+    assert operations(config, "extras_decided") != []
     assert desk.processed[:140] == shop.written[:140]
     assert sorted(desk.processed) == sorted(shop.written)
     assert broken_invariants(config) == {}
