@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
+from ledger.changeover.extras import Extras
 from ledger.changeover.planning import Planned, planned
 from ledger.changeover.plans import ChangeoverKind, Choices, FenceChoice, StepName, plan_command
 from ledger.changeover.scope import Seen, SeenReturn
 from ledger.config.values import Objective
 from ledger.facts.direction import Promoted
 from ledger.facts.operations import RecordedStop
+from ledger.facts.syncs import PartitionPair, TopicPartition
 from ledger.mirror.assignment import StopCause
 from ledger.offsets.setting import Outcome
-from tests.check.changeover.test_planned_returns import EXTRAS
 from tests.support.seen_pairs import DEAD, SEEN, flow, loss, made, place, position
 from tests.support.typed_plans import printed, typed
 
@@ -164,7 +165,8 @@ def test_records_that_the_target_alone_has_lead_to_a_failback_that_keeps_them() 
 def test_decisions_of_other_topics_are_kept(
     before: tuple[str, ...], policy: str, after: tuple[str, ...]
 ) -> None:
-    seen = returning(extras=(EXTRAS,), undecided=("orders",))
+    pair = PartitionPair(TopicPartition("orders", "W", 0), TopicPartition("orders", "E", 0))
+    seen = returning(extras=(Extras(flow().config, pair, ((10, 14),)),), undecided=("orders",))
     assert typed(printed(only(made(seen, FAILBACK, extras=before)))).choices.extras == after
 
 
