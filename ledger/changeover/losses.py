@@ -355,7 +355,7 @@ class _Cost:
 _FENCES = {
     FenceChoice.CLOSED: _Cost(2.0, 0.5),
     FenceChoice.SHUT: _Cost(3.0, 0.5),
-    FenceChoice.HOOK: _Cost(5.5, 0.5),
+    FenceChoice.HOOK: _Cost(0.5, 0.5),
     FenceChoice.NONE: _Cost(0.1),
 }
 _COSTS = {
@@ -388,19 +388,24 @@ def forecast_downtime(
     partitions: int,
     groups: int,
     measured: Mapping[str, float],
+    waits: Mapping[StepName, float],
 ) -> dict[str, Any]:
-    """Seconds of all steps together and of each; `measured`: what they took last between the same clusters."""
+    """Seconds of all steps together and of each; `measured`: what they took last between the same clusters.
+
+    `waits`: for how many seconds a step watches, whatever it does, because the plan says so.
+    """
     found: dict[str, float] = {}
     known = []
     for step in steps_without_a_cluster(kind, steps):
         if step is StepName.STOP_PRODUCERS:
             continue
+        wait_s = waits.get(step, 0.0)
         if step in measured and step not in BY_PEOPLE:
-            found[str(step)] = round(measured[step], 1)
+            found[str(step)] = round(max(measured[step], wait_s), 1)
             known.append(str(step))
         else:
             cost = _FENCES[fence] if step is StepName.FENCE else _COSTS[step]
-            found[str(step)] = round(cost.of(partitions, groups), 1)
+            found[str(step)] = round(cost.of(partitions, groups) + wait_s, 1)
     return {
         "seconds": round(sum(found.values()), 1),
         "steps": found,

@@ -78,7 +78,7 @@ def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str
         hook=None if hook is None else HookCommand(words_of(hook), choices.hook_seconds),
         abort_after_s=choices.abort_transactions_after,
         unproven=choices.unproven,
-        quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),
+        quiet=choices.quiet,
         wait_s=choices.drain_seconds,
     )
 

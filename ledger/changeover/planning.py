@@ -215,6 +215,7 @@ class Planned:
             partitions=len(self.losses),
             groups=groups,
             measured=step_seconds,
+            waits=self._waits(moving),
         )
         return {
             **({"returned": self._returned(seen.returned)} if seen.returned is not None else {}),
@@ -239,6 +240,13 @@ class Planned:
             **({"static_members": static} if static != {} else {}),
             **({"shared_transactions": shared} if (shared := self._shared_transactions(seen)) != {} else {}),
         }
+
+    def _waits(self, moving: Collection[str]) -> dict[StepName, float]:
+        """By step for how many seconds it watches: commits stand still behind what was set, those of groups without
+        members before it too."""
+        watch_s, steps = self.plan.choices.watch_seconds, self.plan.steps
+        before = StepName.STOP_GROUPS in steps and not self.seen.memberless.isdisjoint(moving)
+        return {StepName.FENCE: self.seen.fence_quiet_s, StepName.MOVE_GROUPS: watch_s * (1 + before)}
 
     def _shared_transactions(self, seen: Seen) -> dict[str, list[str]] | None:
         """By topic that stays, those that move and that a producer writes to in transactions as well; None: unknown."""

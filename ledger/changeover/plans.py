@@ -19,6 +19,7 @@ from ledger.facts.changeovers import (
     UndoBegun,
 )
 from ledger.facts.codec import LEFT_OUT, decode, encode, form
+from ledger.facts.fences import QuietBounds
 from ledger.facts.operations import OperationKind
 from ledger.facts.tables import OPERATIONS, Filter, Row
 from ledger.words import shell_word
@@ -285,6 +286,10 @@ class Choices:
     given_up: tuple[str, ...] = _typed((), "--accept lost_with_topic={}", *_BACK, **LEFT_OUT)
     stays: bool = _typed(False, "--stop-before switch", *_BACK, **LEFT_OUT)
     within: int = _typed(1_000, "--within {}", *_BACK, **LEFT_OUT)
+
+    @property
+    def quiet(self) -> QuietBounds:
+        return QuietBounds(least_s=self.quiet_seconds, most_s=self.most_quiet_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 from ledger.changeover.approving import Approvals, approvals_of, last_plan
 from ledger.changeover.brought import brought, last_incarnations
+from ledger.changeover.extras import compacted
 from ledger.changeover.failback import see_protection, see_return
-from ledger.changeover.fencing import fence_parts, refusal
+from ledger.changeover.fencing import fence_parts, refusal, write_pauses
 from ledger.changeover.groups import outputs_kept_to
 from ledger.changeover.losses import ALL_OF_IT, NOTHING_READ, UnrecordedCopies, losses
 from ledger.changeover.measures import asked_fence
@@ -22,6 +23,7 @@ from ledger.changeover.plans import (
     Apply,
     ChangeoverKind,
     Choices,
+    FenceChoice,
     Plan,
     StepName,
     id_of,
@@ -46,7 +48,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Directions
-from ledger.facts.fences import FenceHow
+from ledger.facts.fences import Evidence, FenceHow, quiet_time
 from ledger.facts.groups import has_members
 from ledger.facts.operations import OperationKind
 from ledger.facts.requests import FlowRequests, Pauses, pausing
@@ -123,6 +125,7 @@ def see(
     returned = see_return(context, at, pair, choices, here, there) if is_return else None
     if not moves:
         returned = see_protection(context, pair, choices, here, there)
+    leaving, checkpoints = _leaving(seen_flows, choices, returned), state.last_checkpoints(pair.source)
     found_losses = losses_of(
         at,
         pair,
@@ -140,9 +143,7 @@ def see(
         places=places,
         hindered={one.place: one.outcome for one in settings if one.outcome in _HINDRANCES},
         unread_groups=unread_groups_at(at, pair.source),
-        pending=frozenset(
-            one.group_id for one in state.last_checkpoints(pair.source) if one.transaction_pending
-        ),
+        pending=frozenset(one.group_id for one in checkpoints if one.transaction_pending),
         active=_active(target, {row["group_id"] for row in places} - {None}, there),
         losses=found_losses,
         commits=_commits_read(at, pair.source, found_losses, None if as_of else asked_at_ms),
@@ -152,9 +153,9 @@ def see(
         extras=_extras(at, pair, seen_flows, directions) if kind.is_planned and returned is None else {},
         objectives=config.allowed,
         target_fences=[one.fence for one in state.fences().at(pair.target)],
-        fence_refusal=_fence_refusal(
-            context, pair, seen_flows, choices, fence_hook, _leaving(seen_flows, choices, returned)
-        ),
+        fence_refusal=_fence_refusal(context, pair, seen_flows, choices, fence_hook, leaving),
+        fence_quiet_s=_fence_quiet_s(context, source, choices, leaving) if asks_source else 0.0,
+        memberless=frozenset(one.group_id for one in checkpoints if has_members(one.group_state) is not True),
         shut_out_problem=_shut_out_problem(context, pair.target, there),
         cut=at.cut.token,
         not_copied=[
@@ -342,6 +343,26 @@ def _fence_refusal(
         names = ", ".join(stopped)
         return f"{names} writes to these topics of {pair.source} as well, at any time: shut would stop it too"
     return refusal(asked, fence_parts(context, pair.source))
+
+
+def _fence_quiet_s(
+    context: Context, source: ClusterAdmin, choices: Choices, topics: Collection[str]
+) -> float:
+    """For how many seconds the fence watches partitions of which nothing but stillness proves that nobody writes."""
+    watched: Collection[str] = ()
+    if choices.fence is FenceChoice.HOOK:
+        watched = topics
+    elif choices.fence is FenceChoice.SHUT:
+        watched = compacted((source,), topics)  # records as small as tombstones pass
+    there = source.topics()
+    of_topics = [there[name] for name in watched if name in there]
+    pauses = write_pauses(context, source.alias) if of_topics else {}
+    times = (
+        quiet_time(Evidence.STILLNESS, pauses.get((str(one.topic_id), number)), choices.quiet, is_empty=False)
+        for one in of_topics
+        for number in range(one.partitions)
+    )
+    return max((one.seconds for one in times), default=0.0)
 
 
 def _flows_that_continue(

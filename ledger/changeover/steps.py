@@ -132,8 +132,12 @@ def record(step: StepContext, waits: Waits) -> StepResult:
         )
         return StepResult(words, {"is_recorded": True})
     rows = record_clusters(step.config, [alias], stop=threading.Event(), once=True)
+    words = f"{alias} was read once; nobody records it now: run mirror-ledger record {alias}"
+    if step.plan.kind is ChangeoverKind.FAILOVER:
+        lost = step.plan.from_cluster
+        words += f" {lost}, which reads {lost} as soon as it answers again"
     return StepResult(
-        f"{alias} was read once; nobody records it now: run mirror-ledger record {alias}",
+        words,
         {"is_recorded": False, "rows": {cluster: dict(found) for cluster, found in rows.items()}},
     )
 

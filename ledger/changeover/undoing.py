@@ -34,7 +34,7 @@ from ledger.context import Context
 from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.facts.changeovers import ApplyAlive, UndoBegun, Undone
 from ledger.facts.direction import Demoted, Promoted
-from ledger.facts.fences import FenceHow, QuietBounds, Unfenced
+from ledger.facts.fences import FenceHow, Unfenced
 from ledger.facts.hand_overs import HandOverUndone, Purpose
 from ledger.facts.operations import OperationKind
 from ledger.facts.roles import writer_of
@@ -357,7 +357,7 @@ def _close_again(back: _Back, waits: Waits) -> str | None:
             confirmed_super_users=choices.confirmed_super_users,
             producers_stopped=True,
             reading=reading,
-            quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),
+            quiet=choices.quiet,
             wait_s=choices.drain_seconds,
         )
         was_made = any(one.denied or one.denied_reading or one.restored for one in those)

@@ -1,6 +1,8 @@
 """What a change of direction loses and how long it takes: estimated, told, and what may not be left behind."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -261,9 +263,20 @@ def test_a_rate_of_long_ago_says_nothing() -> None:
 _STEPS = steps_of(SWITCHOVER, is_promoted=True)
 
 
-def forecast(partitions: int = 1_000, groups: int = 100, **measured: float) -> dict[str, object]:
+def forecast(
+    partitions: int = 1_000,
+    groups: int = 100,
+    waits: Mapping[StepName, float] = MappingProxyType({}),
+    **measured: float,
+) -> dict[str, Any]:
     return forecast_downtime(
-        SWITCHOVER, _STEPS, FenceChoice.CLOSED, partitions=partitions, groups=groups, measured=measured
+        SWITCHOVER,
+        _STEPS,
+        FenceChoice.CLOSED,
+        partitions=partitions,
+        groups=groups,
+        measured=measured,
+        waits=waits,
     )
 
 
@@ -288,6 +301,29 @@ def test_what_was_done_before_is_forecast_by_what_it_took() -> None:
     assert found["steps"]["stop_groups"] < 5, "people took most of it"  # type: ignore[index]
     assert "by what it took last (1 of" in downtime_words(found)
     assert "cut 7.3 s" in downtime_words(found)
+
+
+def test_a_step_takes_at_least_as_long_as_the_plan_lets_it_watch() -> None:
+    watching = {StepName.FENCE: 30.0, StepName.MOVE_GROUPS: 20.0}
+    assert forecast(waits=watching)["seconds"] == pytest.approx(forecast()["seconds"] + 50)
+    found = forecast(waits=watching, fence=4.0, move_groups=25.0)["steps"]
+    assert (found["fence"], found["move_groups"]) == (30.0, 25.0), (
+        "the last plan had not let it watch for as long"
+    )
+
+
+def test_a_plan_forecasts_its_fence_and_for_how_long_commits_are_watched() -> None:
+    def steps(watch: float, **seen: Any) -> Mapping[str, float]:
+        found: Mapping[str, float] = made(replace(SEEN, **seen), watch_seconds=watch).forecast["downtime"][
+            "steps"
+        ]
+        return found
+
+    without = steps(0.0)
+    assert steps(7.0)["move_groups"] == without["move_groups"] + 7
+    no_members = steps(7.0, memberless=frozenset({"billing"}))
+    assert no_members["move_groups"] == without["move_groups"] + 14, "before it is set, and behind that"
+    assert steps(0.0, fence_quiet_s=30.0)["fence"] == without["fence"] + 30
 
 
 def test_a_plan_forecasts_by_the_last_apply_of_its_kind() -> None:
