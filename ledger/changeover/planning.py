@@ -215,7 +215,7 @@ class Planned:
             partitions=len(self.losses),
             groups=groups,
             measured=step_seconds,
-            waits=self._waits(moving),
+            waits=self._waits(),
         )
         return {
             **({"returned": self._returned(seen.returned)} if seen.returned is not None else {}),
@@ -241,12 +241,14 @@ class Planned:
             **({"shared_transactions": shared} if (shared := self._shared_transactions(seen)) != {} else {}),
         }
 
-    def _waits(self, moving: Collection[str]) -> dict[StepName, float]:
-        """By step for how many seconds it watches: commits stand still behind what was set, those of groups without
-        members before it too."""
-        watch_s, steps = self.plan.choices.watch_seconds, self.plan.steps
-        before = StepName.STOP_GROUPS in steps and not self.seen.memberless.isdisjoint(moving)
-        return {StepName.FENCE: self.seen.fence_quiet_s, StepName.MOVE_GROUPS: watch_s * (1 + before)}
+    def _waits(self) -> dict[StepName, float]:
+        """By step for how many seconds it watches: commits of groups without members, that are not at the end, before
+        they are set, and behind that where somebody may commit at the target."""
+        seen, steps = self.seen, self.plan.steps
+        unread = {row["group_id"] for row in self.moving if row["status"] != TranslationStatus.AT_END}
+        before = StepName.STOP_GROUPS in steps and not seen.memberless.isdisjoint(unread)
+        watch_s = self.plan.choices.watch_seconds * (before + seen.used)
+        return {StepName.FENCE: seen.fence_quiet_s, StepName.MOVE_GROUPS: watch_s}
 
     def _shared_transactions(self, seen: Seen) -> dict[str, list[str]] | None:
         """By topic that stays, those that move and that a producer writes to in transactions as well; None: unknown."""

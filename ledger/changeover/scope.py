@@ -151,6 +151,7 @@ class Seen:
     `target_fences`: fences that stand at the target. `fence_refusal`: why the source could not be fenced as chosen,
     None: it could, or no fence is chosen; `fence_quiet_s`: for how long it watches that nobody writes, seconds.
     `memberless`: groups at the source that had no members when they were read last: these are watched before they move.
+    `used`: a group has a commit at the target that no mirror set.
     `shut_out_problem`: why no rule can keep the mirror out of the target, None: one can, as far as is known.
     `downtimes`: by kind for how many seconds applications had nowhere to write when this was done last, where it was.
     `step_seconds`: by kind what each step took then. `reverse_flows`: by flow its opposite one. `extras`: by topic how
@@ -183,6 +184,7 @@ class Seen:
     fence_refusal: str | None
     fence_quiet_s: float = 0.0
     memberless: frozenset[str] = frozenset()
+    used: bool = False
     shut_out_problem: str | None
     cut: str
     not_copied: Sequence[NotCopied] = ()

@@ -61,7 +61,7 @@ from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.offsets.between_clusters import require_direction, unread_groups_at
 from ledger.offsets.restored import unread_since_restored
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, Choice, Outcome, Setting
-from ledger.offsets.sheets import Asked, CommitsRead, computed_sheet, group_answers
+from ledger.offsets.sheets import Asked, CommitsRead, computed_sheet, group_answers, is_used, synced_at
 from ledger.recorders.observation import RecorderSettings
 from ledger.roles import driver_verdict, heartbeat_ms
 from ledger.store import answers
@@ -141,6 +141,7 @@ def see(
         direction_id="; ".join(sorted(filter(None, changed))) or None,
         permissions=_permissions(state, (here, there)),
         places=places,
+        used=is_used(settings, synced_at(at, pair.target)),
         hindered={one.place: one.outcome for one in settings if one.outcome in _HINDRANCES},
         unread_groups=unread_groups_at(at, pair.source),
         pending=frozenset(one.group_id for one in checkpoints if one.transaction_pending),

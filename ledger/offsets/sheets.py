@@ -346,13 +346,13 @@ def _not_busy(one: Setting, busy: Collection[str]) -> Setting:
     return replace(one, outcome=Outcome.STILL_READING) if is_hindered else one
 
 
-def is_used(sheet: PositionSheet, synced: Mapping[Place, Collection[int]]) -> bool:
-    """Whether a group had a commit at the target before that is not what a driver has `synced`: somebody may commit
-    there still, by `assign()`."""
+def is_used(settings: Iterable[Setting], synced: Mapping[Place, Collection[int]]) -> bool:
+    """Whether a group that was set, or is to be, had a commit at the target that is not what a driver has `synced`:
+    somebody may commit there still, by `assign()`."""
     return any(
         one.former is not None and one.former not in synced.get(one.place, ())
-        for one in sheet.settings
-        if one.outcome in (Outcome.SET, Outcome.ALREADY_SET)
+        for one in settings
+        if one.outcome in (Outcome.TO_BE_SET, Outcome.SET, Outcome.ALREADY_SET)
     )
 
 
@@ -469,7 +469,7 @@ def set_positions(
     )
     sheet = replace(sheet, settings=tuple(done))
     if after is not None:
-        if after_where_used and not is_used(sheet, _synced(at, asked.way.target)):
+        if after_where_used and not is_used(sheet.settings, synced_at(at, asked.way.target)):
             after = replace(after, quiet_s=0.0)
         sheet = _kept(context.part_of(operation_id), target, sheet, after)
     return operation_id, sheet, basis
@@ -562,10 +562,10 @@ def computed_sheet(
 
 
 def _rules(at: DeltaSnapshot, asked: Asked) -> Rules:
-    return Rules(asked.choice, _synced(at, asked.way.target))
+    return Rules(asked.choice, synced_at(at, asked.way.target))
 
 
-def _synced(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:
+def synced_at(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:
     """By place what a driver has committed last for a group at a cluster, or may have."""
     found = synced_before(last_group_syncs(at, cluster))
     return {place: synced.own for place, synced in found.items()}

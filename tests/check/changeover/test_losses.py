@@ -320,9 +320,11 @@ def test_a_plan_forecasts_its_fence_and_for_how_long_commits_are_watched() -> No
         return found
 
     without = steps(0.0)
-    assert steps(7.0)["move_groups"] == without["move_groups"] + 7
+    assert steps(7.0) == without, "a group with members, and nobody at work at the target"
     no_members = steps(7.0, memberless=frozenset({"billing"}))
-    assert no_members["move_groups"] == without["move_groups"] + 14, "before it is set, and behind that"
+    assert no_members["move_groups"] == without["move_groups"] + 7, "before it is set"
+    both = steps(7.0, memberless=frozenset({"billing"}), used=True)
+    assert both["move_groups"] == without["move_groups"] + 14, "and behind that"
     assert steps(0.0, fence_quiet_s=30.0)["fence"] == without["fence"] + 30
 
 

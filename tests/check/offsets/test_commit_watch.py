@@ -140,13 +140,13 @@ def test_what_was_set_stays_where_nobody_is_at_work(watched: Watched) -> None:
 def test_who_never_committed_at_the_target_is_not_at_work_there(watched: Watched) -> None:
     sheet = watched.sheet(Outcome.SET)
     [one] = sheet.settings
-    assert not is_used(replace(sheet, settings=(replace(one, former=None),)), {})
+    assert not is_used([replace(one, former=None)], {})
     there = replace(sheet, settings=(replace(one, former=7),))
-    assert is_used(there, {})
-    assert is_used(there, {one.place: [6]})
-    assert not is_used(there, {one.place: [7]}), "a driver has synced it"
+    assert is_used(there.settings, {})
+    assert is_used(there.settings, {one.place: [6]})
+    assert not is_used(there.settings, {one.place: [7]}), "a driver has synced it"
     left = replace(sheet, settings=(replace(one, former=7, outcome=Outcome.NEWER),))
-    assert not is_used(left, {}), "it was not set"
+    assert not is_used(left.settings, {}), "it was not set"
 
 
 @pytest.mark.parametrize("outcome", [Outcome.SET, Outcome.ALREADY_SET])
