@@ -4,12 +4,15 @@ Over clusters in memory, with the program's own steps, and applications that wri
 the order in which applications wrote each key where they are.
 """
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from ledger.changeover.plans import ChangeoverKind
+from ledger.changeover.plans import ChangeoverKind, FenceChoice
+from ledger.facts.operations import OperationKind
 from tests.simulation.kafka.administered import MIRROR, topic_rule
+from tests.support.changing_pairs import SWITCHOVER, ChangingPair
 from tests.support.compacted_pairs import USERS, decided, lasts, with_deficits_of_keys
 from tests.support.failbacks import BACK, HOME
 from tests.support.histories import examples
@@ -17,6 +20,23 @@ from tests.support.histories import examples
 pytestmark = pytest.mark.long
 
 KEPT = ("users=keep",)
+
+
+def test_a_plan_forecasts_that_its_fence_watches_a_compacted_topic() -> None:
+    """Tombstones pass the limit of a batch's size, so for so long the topic has to be still."""
+    pair = ChangingPair()
+    shut = replace(SWITCHOVER, fence=FenceChoice.SHUT, producers_stopped=True, most_quiet_seconds=40.0)
+    pair.until(lambda: pair.is_copied, "all is copied")
+
+    def fence_s() -> float:
+        pair.plan(ChangeoverKind.SWITCHOVER, shut)
+        plan = [row for row in pair.ledger.rows("operations") if row["kind"] == OperationKind.PLAN][-1]
+        return float(json.loads(plan["content"])["forecast"]["downtime"]["steps"]["fence"])
+
+    without = fence_s()
+    pair.east.alter_topic("users", {"cleanup.policy": "compact"})
+    assert 5 <= fence_s() - without <= 40, "as long as writers pause, between the two bounds of the plan"
+    pair.end()
 
 
 def test_replicating_extras_and_returning_deficits_are_refused_with_the_reason() -> None:
