@@ -11,11 +11,11 @@ from ledger.changeover.decisions import POLICIES
 from ledger.changeover.deficits import list_one_sided
 from ledger.changeover.extras import Extras
 from ledger.changeover.pairs import Pair
-from ledger.changeover.plans import ChangeoverKind, steps_of
+from ledger.changeover.plans import ChangeoverKind, StepName, steps_of
 from ledger.context import Context
 from ledger.facts.deficits import DeficitsPolicy
 from tests.simulation.kafka.administered import MIRROR, topic_rule
-from tests.support.changing_pairs import TOPICS, ChangingPair, in_ledger
+from tests.support.changing_pairs import FAILOVER, TOPICS, ChangingPair, in_ledger
 from tests.support.failbacks import (
     BACK,
     HOME,
@@ -105,3 +105,21 @@ def test_extras_are_listed_with_who_has_read_them_by_now_and_without_what_the_mi
 def one_sided(pair: ChangingPair) -> list[Extras]:
     with pair.outside.seen_by(pair.outside.process()):
         return list_one_sided(Context(pair.config), Pair("west", "east", None)).extras
+
+
+def test_behind_a_failover_both_clusters_are_to_be_recorded_that_the_lost_one_is_read_as_soon_as_it_answers() -> (
+    None
+):
+    pair = ChangingPair()
+    flows = [flow.model_copy(update={"full_sweep_seconds": 4.0}) for flow in pair.config.flows.values()]
+    pair.config = pair.config.model_copy(update={"flows": {flow.name: flow for flow in flows}})
+    pair.destination = pair.west
+    pair.lose_east(with_driver=True)
+    pair.recorders.is_over = True
+    pair.schedule.wait(15.0)
+    plan = pair.plan(ChangeoverKind.FAILOVER, FAILOVER)
+    pair.apply(plan)
+    applied = pair.applied(plan)
+    assert applied is not None
+    assert "run mirror-ledger record west east," in applied.done[StepName.RECORD].words
+    pair.end()
