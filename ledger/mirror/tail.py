@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -17,6 +18,7 @@ from ledger.kafka.batches import (
     decode,
     next_sequence,
     read_header,
+    unpacked,
 )
 from ledger.kafka.record_fields import key_state, tombstone
 from ledger.kafka.requests import ErrorCode
@@ -122,6 +124,14 @@ class TailBatch:
         return self.header.last_offset_delta + 1
 
 
+def _is_noop(header: BatchHeader, batch: memoryview) -> bool:
+    """Whether a schema registry wrote it at its start, whatever codec the topic has."""
+    is_plain = (header.producer_id, header.count) == (NO_PRODUCER_ID, 1)
+    with suppress(ProtocolError):
+        return is_plain and unpacked(header, batch) == _REGISTRY_NOOP
+    return False
+
+
 class TargetTail:
     """The target partition from the recorded end to its high watermark, read piece by piece.
 
@@ -171,8 +181,7 @@ class TargetTail:
                 raise ProtocolError(f"the batch at offset {header.base_offset} fails its CRC")
             self.position = header.end_offset
             self.first = self.first or header
-            is_noop = header.producer_id == NO_PRODUCER_ID and batch[HEADER_BYTES:] == _REGISTRY_NOOP
-            if not (header.is_control or is_noop):
+            if not (header.is_control or _is_noop(header, batch)):
                 self.held_bytes += len(batch)
                 self._batches.append(TailBatch(header, batch))
             else:

@@ -1,10 +1,13 @@
 """One partition of a task, step by step: what is sent, what is recognised, what is recorded."""
 
+from dataclasses import replace
+
 import pytest
 
 from ledger.facts.findings import Side
 from ledger.facts.syncs import GapCause, TailKnowledge
 from ledger.kafka.batches import TRANSACTIONAL
+from ledger.kafka.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.partition import PartitionCopy
 from tests.simulation.kafka.partition_log import PartitionLog
@@ -198,9 +201,11 @@ def test_a_batch_that_lands_elsewhere_is_recorded_and_stops_an_exclusive_partiti
     assert target.copy.next_copy is None
 
 
-def test_what_a_schema_registry_writes_at_its_start_stops_nothing_and_other_records_do() -> None:
-    """Before a task, and between its batches, each time that the registry starts."""
-    noop = application_batch([content(b'{"keytype":"NOOP","magic":0}', None)], [NOW_MS])
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
+def test_what_a_schema_registry_writes_at_its_start_stops_nothing_and_other_records_do(codec: int) -> None:
+    """Before a task, and between its batches, each time that the registry starts; the topic may compress it."""
+    plain = application_batch([content(b'{"keytype":"NOOP","magic":0}', None)], [NOW_MS])
+    noop = replace(plain, attributes=codec)
     log = PartitionLog()
     log.append(noop, now_ms=NOW_MS)
     target = Target(source_log(2, 3), assignment(), log)
