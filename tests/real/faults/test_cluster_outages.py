@@ -1,6 +1,8 @@
-"""A whole cluster away for a while under a running flow, and for good under one that is to end."""
+"""A whole cluster away for a while under a running flow, for good under one that is to end, or back as it was."""
 
 import json
+import shlex
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -10,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from ledger.sandbox import Sandbox
+from ledger.sandbox.reading import read_topics
 from tests.support.commands import command
 from tests.support.drivers import descendants, is_running
 from tests.support.flows import FlowUnderTest, flow_under_test, produce
 from tests.support.outages import assert_a_run_ends_with_an_error_while_away
 from tests.support.recorded import query
-from tests.support.runs import FLOW
+from tests.support.runs import FLOW, run
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
@@ -126,3 +129,39 @@ def test_a_flow_outlives_an_outage_of_either_cluster(
     flow.assert_faithful(at_least=3 * COUNT)
     bounded.finish(site.spark)
     bounded.assert_faithful(at_least=COUNT)
+
+
+@pytest.mark.fault(10)
+def test_a_source_that_is_back_from_a_copy_of_its_folders_has_each_of_its_records_copied(
+    site: RealSite, flow: FlowUnderTest
+) -> None:
+    """It had all its offsets and epochs before, and is longer than what was copied when it is read again."""
+    data, copy = site.sandbox.data("east"), flow.log.with_name("east")
+    produce(flow, 3_000)
+    site.sandbox.stop("east")
+    shutil.copytree(data, copy)
+    site.sandbox.start("east")
+    produce(flow, 600, start=10_000)
+    flow.finish(site.spark)
+    assert flow.assert_same_records() == 3_600
+    site.sandbox.stop("east")
+    shutil.rmtree(data)
+    shutil.copytree(copy, data)
+    site.sandbox.start("east")
+    produce(flow, 900, start=20_000)
+    assert run(flow.config, site.spark).is_unfinished
+    done = command(site.capsys, flow.config, "status", "--check", "-o", "json")
+    assert done.code == 4, done.err
+    [stopped] = json.loads(done.out)[0]["stopped"]
+    assert (stopped["cause"], stopped["partitions"]) == ("source_truncated", [0, 1, 2])
+    assert "from offset 1000 on it holds others than those that were copied" in stopped["message"]
+    for line in stopped["commands"]:
+        done = command(site.capsys, flow.config, *shlex.split(line)[1:])
+        assert done.code == 0, done.err
+    flow.finish(site.spark)
+    source = read_topics(flow.pair["east"].bootstrap_servers, [flow.topic])
+    target = read_topics(flow.pair["west"].bootstrap_servers, [flow.target_topic])
+    for (_, partition), placed in source.items():
+        copied = [one.record for one in target[flow.target_topic, partition]]
+        assert copied[:1_000] + copied[1_200:] == [one.record for one in placed]
+        assert len(placed) == 1_300
