@@ -51,6 +51,8 @@ _SIDES: Mapping[str, Side] = {
     FindingName.TARGET_THROTTLED: Side.TARGET,
 }
 OUTAGE_FINDINGS = frozenset(_SIDES)
+_NO_REASONS = OUTAGE_FINDINGS | {FindingName.SOURCE_NOT_COMPARED}
+"""An outage is a reason of its own to act, and there is nothing to do about a source that nobody has restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +299,7 @@ class FlowReport:
         reasons += [one.unread_since_restored for one in self.recordings if one.unread_since_restored]
         if self._is_lag_overdue:
             reasons.append(unknown_lag(self.lag))
-        if others := [found for found in self.findings if found.finding not in OUTAGE_FINDINGS]:
+        if others := [found for found in self.findings if found.finding not in _NO_REASONS]:
             since = min(found.open_since_ms for found in others)
             reasons.append(f"{counted(len(others), 'finding')} open since {instant(since)}")
         return reasons

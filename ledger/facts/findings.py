@@ -64,6 +64,7 @@ class FindingName(StrEnum):
     BATCHES_CUT = "batches_cut"
     RECORDS_PUT_ASIDE = "records_put_aside"
     TRANSACTIONS_OPEN_AGAIN = "transactions_open_again"
+    SOURCE_NOT_COMPARED = "source_not_compared"
     # About the recorders beside the flow.
     RECORDING_STOPPED = "recording_stopped"
     # About the file that it was started with.
@@ -188,6 +189,10 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
         "there again, and nothing behind them is copied",
         "let their producers end them; else find them by kafka-transactions.sh find-hanging at the source, and abort "
         "them. What ends otherwise than it was copied is superseded then, as on_source_truncated says",
+    ),
+    FindingName.SOURCE_NOT_COMPARED: Explanation(
+        "whether the source is another one than was copied from could not be found out by the last record; no alarm",
+        "nothing, unless the source was restored: then mirror-ledger compare FLOW --read. It ends with a comparison",
     ),
     FindingName.RECORDING_STOPPED: Explanation(
         "groups and ends of a cluster are not recorded at present: answers from the ledger grow old",

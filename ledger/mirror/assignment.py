@@ -197,8 +197,8 @@ class PartitionResult:
     its size, in words, of which the records were sent in smaller ones; `refused`: the record at which it stopped;
     `refuses_id`: it takes no producer id that it has not given. `latency`: of each batch from the time that its first
     record says to its acknowledgement; None: there was none. `markers`: offsets of those that an exclusive target has
-    between the flow's records. `uncompared`: what was copied last could not be compared with what the source holds;
-    `seen_at`: the source offset of what it was compared with.
+    between the flow's records. `uncompared`: what was copied last could not be compared with what the source holds,
+    None: it was not tried, or a driver has to; `seen_at`: the source offset of what it was compared with.
     """
 
     assignment: Assignment
@@ -220,7 +220,7 @@ class PartitionResult:
     refuses_id: bool = False
     latency: Durations | None = None
     markers: tuple[OffsetRange, ...] = ()
-    uncompared: bool = False
+    uncompared: bool | None = None
     seen_at: int | None = None
 
 

@@ -61,7 +61,6 @@ from ledger.mirror.starts import (
 )
 from ledger.mirror.states import FlowProgress, ForeignWriters, PartitionState
 from ledger.mirror.stops import (
-    NOT_COMPARED,
     POLICY_CAUSES,
     PolicyOutcome,
     StopEvents,
@@ -83,7 +82,6 @@ from ledger.mirror.watches import (
 from ledger.recorders.findings import PlanWatch
 from ledger.store.session import AppendExecutor, ClaimedOperations, WriterSession, one_thread
 from ledger.topics.naming import TailPolicy, matches_any
-from ledger.words import by_topic
 
 log = logging.getLogger(__name__)
 
@@ -517,9 +515,6 @@ class RoundLoop:
         for result in results:
             self._react(result)
         self._report_troubles(results)
-        if uncompared := [result.assignment.source.place for result in results if result.uncompared]:
-            where = {"flow": self.flow.name, "partitions": by_topic(uncompared), "what": NOT_COMPARED}
-            log.info("%(flow)s: %(partitions)s: %(what)s", where)
         self._watch(results, begun)
         self.summary.rounds += 1
         self._report_progress()
@@ -534,7 +529,8 @@ class RoundLoop:
                 for state in self.progress.states
                 if state.open_from is not None
             }
-            self.watch.check(results, begun=begun, reopened=reopened)
+            uncompared = {state.pair.source.place: state.is_uncompared for state in self.progress.states}
+            self.watch.check(results, begun=begun, reopened=reopened, uncompared=uncompared)
         except ClusterUnavailableError as error:
             log.warning(
                 "%(flow)s: findings could not be judged: %(cause)s", {"flow": self.flow.name, "cause": error}

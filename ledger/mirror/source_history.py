@@ -31,8 +31,8 @@ _READS = 20
 class SourceComparison:
     """The flow's last record at the target, beside the last one before the position that the source has for it.
 
-    `is_due`: nothing more is read before it is done. `was_impossible`: one side has nothing to compare. `seen_at`: the
-    source offset of what was compared.
+    `is_due`: nothing more is read before it is done. `was_impossible`: one side has nothing to compare; None: nobody
+    knows yet. `seen_at`: the source offset of what was compared.
     """
 
     def __init__(self, assignment: Assignment, source: SourceReading, reading: TailReading) -> None:
@@ -42,7 +42,7 @@ class SourceComparison:
         self._epoch = assignment.tail.source_epoch
         self._back = _BACK
         self.is_due = assignment.compares_source and self._epoch is None
-        self.was_impossible = False
+        self.was_impossible: bool | None = None
         self.seen_at: int | None = None
 
     @property
@@ -90,11 +90,15 @@ class SourceComparison:
         self.is_due = False
         if last is not None and step is not None:
             self.seen_at = min(max(records_by_source_offset(step)), at.source_offset - 1)
-            return step.source_end <= at.source_offset and _is_copy(step, last, at)
-        is_cleaned = self._assignment.is_source_cleaned or self._assignment.is_target_cleaned
+            is_same = step.source_end <= at.source_offset and _is_copy(step, last, at)
+            self.was_impossible = False if is_same else None
+            return is_same
         has_written = bool(at.next_sequence or at.former_sequence)
-        self.was_impossible = has_written and not (is_cleaned and self._back)
-        return self.was_impossible or not has_written
+        is_cleaned = self._assignment.is_source_cleaned or self._assignment.is_target_cleaned
+        if has_written and is_cleaned and self._back:
+            return False
+        self.was_impossible = has_written and self._back > 0  # else the source's log begins at the position
+        return True
 
 
 def _is_copy(step: Copy, found: TailBatch, at: Position) -> bool:

@@ -39,7 +39,8 @@ class PartitionState:
     `is_first_time`: it began in this run and was not at the source's end yet. `target_log_start`,
     `remembered_sequence`: as an assignment has them. `asks_for_outcomes`: the source has lost its end from the position
     on, and markers of transactions perhaps: it goes no further until these are decided; `open_from`: from where on they
-    were open when that was seen last, None: none was.
+    were open when that was seen last, None: none was. `is_uncompared`: what was copied last could not be compared with
+    the source; None: not tried in this run.
     """
 
     pair: PartitionPair
@@ -55,6 +56,7 @@ class PartitionState:
     remembered_sequence: int | None = None
     asks_for_outcomes: bool = False
     open_from: int | None = None
+    is_uncompared: bool | None = None
 
     def as_recorded(self) -> FlowPosition:
         """The position that its facts add up to."""
@@ -362,6 +364,7 @@ class FlowProgress:
         state.tail = result.tail
         state.copied_bytes = sum(sync.bytes for sync in result.syncs)
         state.asks_for_outcomes &= not result.syncs
+        state.is_uncompared = state.is_uncompared if result.uncompared is None else result.uncompared
         if result.source_ends is not None and result.position.source_offset >= result.source_ends[0]:
             state.is_first_time = False
 

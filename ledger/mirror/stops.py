@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ledger.config.values import FlowConfig, Policy, TargetMode
 from ledger.errors import ProtocolError
 from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy
-from ledger.facts.history import expand
+from ledger.facts.history import Segment, expand
 from ledger.facts.identity import FlowProducer
 from ledger.facts.operations import PartitionResumed, PartitionStopped, TailCopiedAgain
 from ledger.facts.requests import RequestKind, command_line
@@ -221,25 +221,35 @@ class StopPolicies:
         if ends is None or ends.high_watermark < at.source_offset:
             return TRY_AGAIN
         recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
-        there = [one for one in holding(recorded) if one.target.topic_id == state.pair.target.topic_id]
-        segments = sorted(segment for sync in there for segment in expand(sync))
         is_cleaned = result.assignment.is_source_cleaned or result.assignment.is_target_cleaned
-        history = SourceHistory(self.source, self.target, state.pair, segments, is_cleaned)
-        is_known, other = history.compared() if segments else (False, None)
-        other = self._filled_gap(there, result) if other is None else other
+        is_unknown, other = self._compared(state, recorded, at.source_offset, is_cleaned=is_cleaned)
+        other = self._filled_gap(_held(state, recorded), result) if other is None else other
         if other is not None:
-            message = (
-                f"{stop.message}: from offset {other} on it holds others than those that were copied; it was brought "
-                "back from an older copy, or lost its end and has grown past it since"
-            )
+            message = f"{stop.message}: {_other_from(other)}"
             return self._source_truncated(state, Divergence(None, other), message)
+        state.is_uncompared = is_unknown
         if stop.cause is StopCause.SOURCE_OUT_OF_RANGE:
             state.position = replace(at, leader_epoch=None)
-            return (
-                TRY_AGAIN if is_known else PolicyOutcome(stop=replace(stop, cause=StopCause.SOURCE_TRUNCATED))
-            )
+            if not is_unknown:
+                return TRY_AGAIN
+            no_epoch = state.supersede(
+                state.position, SyncCause.SOURCE_TRUNCATED
+            )  # to ask by, after `resume`
+            return PolicyOutcome((no_epoch,), replace(stop, cause=StopCause.SOURCE_TRUNCATED))
         state.tail = learned
-        return PolicyOutcome(notice=None if is_known else NOT_COMPARED)
+        return TRY_AGAIN
+
+    def _compared(
+        self, state: PartitionState, recorded: Sequence[RecordedSync], end: int, *, is_cleaned: bool = True
+    ) -> tuple[bool, int | None]:
+        """Whether nothing below an offset can be compared, and from which one on the source has other records."""
+        logs = ((self.source, state.pair.source), (self.target, state.pair.target))
+        starts = [0 if (ends := ends_of_incarnation(*log)) is None else ends.log_start for log in logs]
+        copied = [one for sync in _held(state, recorded) for one in expand(sync) if one.source_start < end]
+        segments = sorted(held for one in copied if (held := _held_of(one, *starts, end=end)))
+        history = SourceHistory(self.source, self.target, state.pair, segments, is_cleaned)
+        is_known, other = history.compared() if segments else (not copied, None)
+        return not is_known, other
 
     def _filled_gap(self, held: Sequence[OffsetSync], result: PartitionResult) -> int | None:
         """Where a gap begins in which the source has a record to copy now, and had none; None where it may have had."""
@@ -259,9 +269,14 @@ class StopPolicies:
         )
 
     def _source_truncated(self, state: PartitionState, divergence: Divergence, message: str) -> PolicyOutcome:
+        """What lies below the end that was told may be others, too: an older copy has had its epochs before."""
         recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
         common = common_end(recorded, epoch=divergence.epoch, end=divergence.end)
         at = state.position
+        is_unknown, other = self._compared(state, recorded, min(common.source_end, at.source_offset))
+        if other is not None:
+            common = common_end(recorded, epoch=None, end=other)
+            message = f"{message}; {_other_from(other)}"
         restart = replace(
             at,
             source_offset=min(common.source_end, at.source_offset),
@@ -271,7 +286,7 @@ class StopPolicies:
         asks_for_outcomes = has_lost_markers(recorded, restart.source_offset)
         ends = ends_of_incarnation(self.source, state.pair.source) if asks_for_outcomes else None
         fact = state.supersede(restart, SyncCause.SOURCE_TRUNCATED)
-        state.asks_for_outcomes = asks_for_outcomes
+        state.asks_for_outcomes, state.is_uncompared = asks_for_outcomes, is_unknown
         if ends is not None and self._is_open_again(state, ends):
             message += f"; {open_again(state)}"
         stop = Stop(StopCause.SOURCE_TRUNCATED, message)
@@ -461,9 +476,23 @@ class StopPolicies:
         return PolicyOutcome(facts, stop)
 
 
-NOT_COMPARED = (
-    "what was copied last was not compared with the source: one side has deleted it, or it lies too far back"
-)
+def _held(state: PartitionState, recorded: Sequence[RecordedSync]) -> list[OffsetSync]:
+    """What holds of one incarnation of the source, of the target as it is now."""
+    return [one for one in holding(recorded) if one.target.topic_id == state.pair.target.topic_id]
+
+
+def _held_of(one: Segment, log_start: int, target_log_start: int, *, end: int) -> Segment | None:
+    """What of a segment both logs hold below a source offset."""
+    gone = max(0, log_start - one.source_start, target_log_start - one.target_start)
+    start, end = one.source_start + gone, min(one.source_end, end)
+    return Segment(start, end, one.target_start + gone) if start < end else None
+
+
+def _other_from(offset: int) -> str:
+    return (
+        f"from offset {offset} on it holds others than those that were copied; it was brought back from an older copy, "
+        "or lost its end and has grown past it since"
+    )
 
 
 def open_again(state: PartitionState) -> str:

@@ -246,6 +246,10 @@ PARTITION_FINDINGS = (
     FindingName.BATCHES_CUT,
     FindingName.RECORDS_PUT_ASIDE,
     FindingName.TRANSACTIONS_OPEN_AGAIN,
+    FindingName.SOURCE_NOT_COMPARED,
+)
+NOT_COMPARED = (
+    "what was copied last was not compared with the source: one side has deleted it, or it lies too far back"
 )
 _SETTINGS_LAST_S = 60.0
 _REFUSED_LAST_S = 86_400.0
@@ -284,7 +288,7 @@ class PartitionWatch:
         self._late: dict[_Key, Finding] | None = None
         self._cut: dict[_Key, _Refused] = {}
         self._aside: dict[_Key, _Refused] = {}
-        self._open_again: list[Finding] = []
+        self._told: list[Finding] = []
         self._tombstones_last_ms: dict[str, int | None] = {}
         self._settings_read_at = float("-inf")
 
@@ -294,10 +298,12 @@ class PartitionWatch:
         *,
         begun: Iterable[_Key],
         reopened: Mapping[_Key, str] = MappingProxyType({}),
+        uncompared: Mapping[_Key, bool | None] = MappingProxyType({}),
     ) -> None:
         """Judge one round; `begun`: partitions that are copied for the first time and never were at their end.
 
-        `reopened`: what is open again, of partitions whose source lost markers of transactions.
+        `reopened`: what is open again, of partitions whose source lost markers of transactions. `uncompared`: whether
+        the source could not be compared; None: as an earlier driver left it.
         """
         self._begin()
         now_s = self._clock.monotonic()
@@ -306,14 +312,18 @@ class PartitionWatch:
             self._note_cut(result)
         first = frozenset(begun)
         self._note_late([result for result in results if result.assignment.source.place not in first])
-        self._open_again = [
+        before = self._of_earlier_drivers(FindingName.SOURCE_NOT_COMPARED)
+        holding = [(FindingName.TRANSACTIONS_OPEN_AGAIN, at, what) for at, what in reopened.items()]
+        holding += [
+            (FindingName.SOURCE_NOT_COMPARED, at, NOT_COMPARED)
+            for at, is_so in uncompared.items()
+            if is_so or (is_so is None and at in before)
+        ]
+        self._told = [
             Finding(
-                name=FindingName.TRANSACTIONS_OPEN_AGAIN,
-                topic=topic,
-                partition=partition,
-                message=f"{topic} partition {partition}: {what}",
+                name=name, topic=topic, partition=partition, message=f"{topic} partition {partition}: {what}"
             )
-            for (topic, partition), what in reopened.items()
+            for name, (topic, partition), what in holding
         ]
         self._report()
 
@@ -349,7 +359,7 @@ class PartitionWatch:
             for one in held.values()
             if now_s - one.at_s < _REFUSED_LAST_S
         ]
-        self._findings.report([*stuck, *self._late.values(), *refused, *self._open_again])
+        self._findings.report([*stuck, *self._late.values(), *refused, *self._told])
 
     def _of_earlier_drivers(self, raised: FindingName) -> dict[_Key, Finding]:
         return {

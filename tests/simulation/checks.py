@@ -71,7 +71,7 @@ class Copied:
         """
         if self.is_source_living:
             return False
-        if self.source.log.restored_to is not None and offset >= self.source.log.restored_to:
+        if self.source.is_brought_back(offset):
             return True  # an epoch that was there twice tells nothing
         rows = (row for row in reversed(self.account.rows) if row["kind"] == SyncKind.COPIED)
         epochs = (r["source_leader_epoch"] for r in rows if r["source_start"] <= offset < r["source_end"])
@@ -83,6 +83,11 @@ class Copied:
     def has_written(self, told: StepReports) -> bool:
         """Whether the flow has ever written such a record to the target that it goes to."""
         return told in self._own_written
+
+    @property
+    def has_lost_copies(self) -> bool:
+        """Whether its target has deleted some, with which nothing could be compared."""
+        return bool(self.account.target_topic_id and self.target(self.account.target_topic_id).log.log_start)
 
     @cached_property
     def _own_written(self) -> set[StepReports]:
@@ -160,6 +165,9 @@ def check_records_are_the_same(copied: Copied) -> None:
             continue
         if sent is None and copied.source.is_out_of_sight(offset):
             continue
+        is_unseen = copied.has_lost_copies and copied.source.is_brought_back(offset)
+        if is_unseen or copied.source.is_deleted_unseen(offset):
+            continue
         if sent is None or found is None or sent.told != found.told:
             different[offset] = (at, sent, found)
         elif not (offset in copied.owed or sent.told in copied.returning or copied.is_undecided):
@@ -184,7 +192,9 @@ def check_gaps_have_their_cause(copied: Copied) -> None:
     """No record that was to be copied is in a gap, unless a cleaner had taken it; mirrors' writes are said to be so."""
     for offset, cause in copied.account.gaps.items():
         record = copied.source.records.get(offset)
-        if copied.was_lost_with_its_topic(offset):
+        if copied.was_lost_with_its_topic(offset) or copied.source.is_deleted_unseen(offset):
+            continue
+        if copied.source.is_brought_back(offset) and copied.has_lost_copies:
             continue
         if cause is GapCause.MIRROR_WRITE:
             if record is None and copied.source.is_out_of_sight(offset):

@@ -55,6 +55,14 @@ class Chronicle:
             return False
         return offset >= lost_to or offset not in self.records
 
+    def is_brought_back(self, offset: int) -> bool:
+        """Whether a copy that had nothing there took the log's place."""
+        return self.log.restored_to is not None and offset >= self.log.restored_to
+
+    def is_deleted_unseen(self, offset: int) -> bool:
+        """Whether such a log may have deleted it before anybody compared it with what had lain there."""
+        return self.is_brought_back(offset) and offset < self.log.log_start
+
     def own(self, producer_ids: frozenset[int]) -> set[int]:
         return {offset for offset, record in self.records.items() if record.producer_id in producer_ids}
 

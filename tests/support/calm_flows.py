@@ -150,6 +150,10 @@ class CalmFlow:
         names = {topic.topic_id: topic.name for topic in known}
         return {names[topic_id]: stop.cause for (topic_id, _), stop in found.items()}
 
+    def findings(self) -> set[str]:
+        """Names of those that are open."""
+        return {name for name, _, _ in self._drivers.state.open_findings("f")}
+
     def syncs(self) -> list[tuple[Any, ...]]:
         """Kind, cause, and ranges of the source and of the target, in the order of recording."""
         columns = ("kind", "cause", "source_start", "source_end", "target_start", "target_end")

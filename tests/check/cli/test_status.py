@@ -512,6 +512,16 @@ def test_open_findings_are_told_until_they_are_cleared(flow: Operated) -> None:
     assert finding["open_since_ms"] == finding["raised_at_ms"] > 0
 
 
+def test_a_source_that_could_not_be_compared_is_told_and_alarms_nobody(flow: Operated) -> None:
+    said = {"message": "one side has deleted it", "next": "compare"}
+    flow.operation(
+        "finding_raised", {"finding": "source_not_compared", "topic": "orders", "partition": 0, **said}
+    )
+    told = text(flow, "--check")
+    assert "finding source_not_compared of orders partition 0" in flat(told)
+    assert "nothing needs attention" in told
+
+
 def test_what_other_flows_have_does_not_show(flow: Operated) -> None:
     flow.operation("pause", {"topic": None}, flow="west-to-east")
     finding = {"finding": "f", "topic": None, "partition": None, "message": "m"}

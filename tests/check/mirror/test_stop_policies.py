@@ -220,10 +220,11 @@ def test_a_source_that_ends_before_the_position_took_records_back() -> None:
 
 def test_other_records_at_the_same_offsets_stop_without_a_guess() -> None:
     outcome, state = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(0, 50), policy=Policy.CONTINUE)
-    assert outcome.facts == ()
+    [fact] = outcome.facts
+    assert told(fact)[1:4] == (SyncCause.SOURCE_TRUNCATED, 30, 30), "nothing is taken back but the epoch"
     assert outcome.stop is not None
     assert outcome.stop.cause is StopCause.SOURCE_TRUNCATED
-    assert state.position.source_offset == 30
+    assert (state.position.source_offset, state.position.leader_epoch) == (30, None)
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,6 @@ class Transactional(CalmFlow):
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         self.source().end_transaction(producer_id, 0, commit=commit, now_ms=self.schedule.now_ms())
 
-    def findings(self) -> set[str]:
-        return {name for name, _, _ in self._drivers.state.open_findings("f")}
-
 
 def lost(*, commit: bool, on_source_truncated: Policy = Policy.CONTINUE) -> Transactional:
     """Copied or left out: a, b and c of a transaction, d of another one, e, the end of that, f, the end of the first.

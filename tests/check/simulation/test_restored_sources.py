@@ -207,8 +207,34 @@ def test_what_retention_took_is_not_compared_and_stops_nothing(side: str) -> Non
     flow.write("behind")
     flow.run()
     assert flow.stops() == {}
+    assert flow.findings() == (set() if side == "source" else {"source_not_compared"})
     assert values(flow.target())[-1:] == ["behind"]
     assert not [row for row in flow.syncs() if row[0] == "superseded"]
+
+
+@pytest.mark.fault(12)
+def test_what_is_not_compared_is_told_once_until_it_is_or_its_topic_is_gone() -> None:
+    """A driver that compares nothing, for the partition is paused, leaves it as it was."""
+    flow = CalmFlow(topics=(TOPIC, "other"))
+    for topic in (TOPIC, "other"):
+        flow.write(*FIRST, topic=topic)
+    flow.run()
+    for topic in (TOPIC, "other"):
+        flow.target(topic).delete_before(10)
+    flow.run()
+    flow.ask(RequestKind.PAUSE, partition=None)
+    flow.run()
+    flow.ask(RequestKind.RESUME, partition=None)
+    flow.write("behind")
+    flow.run()
+    told = [row["kind"] for row in flow.ledger.rows("operations") if row["kind"].startswith("finding_")]
+    assert (flow.findings(), told) == ({"source_not_compared"}, ["finding_raised"] * 2)
+    flow.run()
+    assert flow.findings() == {"source_not_compared"}, "of the other one"
+    flow.east.delete_topic("other")
+    flow.run()
+    flow.run()
+    assert flow.findings() == {"source_topic_deleted"}
 
 
 @pytest.mark.fault(10, 20)
@@ -227,4 +253,50 @@ def test_markers_behind_the_last_record_do_not_hide_it() -> None:
     flow.write(*FIRST[4:8], *OTHERS)
     flow.run()
     assert values(flow.target()) == [*FIRST, *FIRST[4:8], *OTHERS]
+    assert flow.broken_invariants() == {}
+
+
+@pytest.mark.fault(10, 12)
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("is_longer", [False, True])
+def test_at_once_it_is_found_from_where_on_both_sides_hold_other_records(side: str, is_longer: bool) -> None:
+    """Leader epochs, the end of the log and what is deleted tell less."""
+    flow, copy = copied_beyond_a_copy(Policy.STOP, kept=3)
+    put_back(flow, copy)
+    flow.write(*OTHERS[: 8 if is_longer else 5])
+    (flow.source() if side == "source" else flow.target()).delete_before(2)
+    flow.run()
+    assert [row[:4] for row in flow.syncs() if row[0] == "superseded"] == [
+        ("superseded", "source_truncated", 3, 10)
+    ]
+    flow.ask(RequestKind.RESUME)
+    flow.run()
+    assert (
+        values(flow.target())[-len(OTHERS[: 8 if is_longer else 5]) :]
+        == values(flow.source())[-(8 if is_longer else 5) :]
+    )
+    assert flow.stops() == {}
+    assert flow.broken_invariants() == {}
+
+
+@pytest.mark.fault(10, 12)
+def test_where_epochs_went_back_and_nothing_can_be_compared_resume_continues() -> None:
+    """The epoch that the source does not know is asked by no more, also by the next driver."""
+    flow = CalmFlow(mode=TargetMode.SHARED)
+    flow.write(*FIRST[:6])
+    flow.run()
+    copy = deepcopy(flow.source())
+    flow.source().fail_over(keep_held=True)
+    flow.write(*FIRST[6:])
+    flow.run()
+    put_back(flow, copy)
+    flow.write(*OTHERS)
+    flow.target().delete_before(10)
+    flow.run()
+    assert flow.stops() == {TOPIC: "source_truncated"}
+    assert flow.findings() == {"source_not_compared"}
+    flow.ask(RequestKind.RESUME)
+    flow.run()
+    assert flow.stops() == {}
+    assert values(flow.target()) == OTHERS[4:]
     assert flow.broken_invariants() == {}
