@@ -269,7 +269,7 @@ class StopPolicies:
         )
 
     def _source_truncated(self, state: PartitionState, divergence: Divergence, message: str) -> PolicyOutcome:
-        """What lies below the end that was told may be others, too: an older copy has had its epochs before."""
+        """What lies below the end that was reported may be others, too: an older copy has had its epochs before."""
         recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
         common = common_end(recorded, epoch=divergence.epoch, end=divergence.end)
         at = state.position

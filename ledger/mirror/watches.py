@@ -288,7 +288,7 @@ class PartitionWatch:
         self._late: dict[_Key, Finding] | None = None
         self._cut: dict[_Key, _Refused] = {}
         self._aside: dict[_Key, _Refused] = {}
-        self._told: list[Finding] = []
+        self._of_states: list[Finding] = []
         self._tombstones_last_ms: dict[str, int | None] = {}
         self._settings_read_at = float("-inf")
 
@@ -319,7 +319,7 @@ class PartitionWatch:
             for at, is_so in uncompared.items()
             if is_so or (is_so is None and at in before)
         ]
-        self._told = [
+        self._of_states = [
             Finding(
                 name=name, topic=topic, partition=partition, message=f"{topic} partition {partition}: {what}"
             )
@@ -359,7 +359,7 @@ class PartitionWatch:
             for one in held.values()
             if now_s - one.at_s < _REFUSED_LAST_S
         ]
-        self._findings.report([*stuck, *self._late.values(), *refused, *self._told])
+        self._findings.report([*stuck, *self._late.values(), *refused, *self._of_states])
 
     def _of_earlier_drivers(self, raised: FindingName) -> dict[_Key, Finding]:
         return {
