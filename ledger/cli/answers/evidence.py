@@ -147,7 +147,7 @@ def evidence(
     )
     say(f"{to} has {counted(appends, 'append')} with their links; check it: python3 {to / 'verify.py'}")
     if key is None:
-        say("it is not signed: [evidence] has no key")
+        say("it is not signed, so anybody could have made it: [evidence] has no key")
 
 
 def _begins_at(ledger: Ledger, operation: str) -> int:

@@ -178,7 +178,42 @@ def other_start(bundle: Path) -> None:
     file.write_text(json.dumps(said))
 
 
-FORGED = (changed_row, removed_append, cut_end, moved_append, other_writer, other_head, other_start)
+def without_heads(bundle: Path, **changed: Any) -> None:
+    """So that no head is lacking, whatever else was taken out."""
+    for file, content in (
+        (bundle / "heads.json", {"heads": []}),
+        (bundle / "manifest.json", {"before": [], "root": hashlib.sha256(b"").hexdigest(), **changed}),
+    ):
+        file.write_text(json.dumps({**json.loads(file.read_text()), **content}))
+
+
+def no_links(bundle: Path) -> None:
+    for file in (bundle / "rows").iterdir():
+        lines = [{**json.loads(line), "link": None} for line in file.read_text().splitlines()]
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    without_heads(bundle)
+
+
+def no_tables(bundle: Path) -> None:
+    without_heads(bundle, tables=[])
+
+
+def no_signature(bundle: Path) -> None:
+    (bundle / "manifest.json.sig").unlink()
+
+
+def fitted(bundle: Path, **said: Any) -> None:
+    """Have the manifest name every file as it is."""
+    manifest = bundle / "manifest.json"
+    there = [file for file in bundle.rglob("*") if file.is_file() and not file.name.startswith("manifest")]
+    files = {str(file.relative_to(bundle)): hashlib.sha256(file.read_bytes()).hexdigest() for file in there}
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "files": files, **said}))
+
+
+FORGED = (
+    *(changed_row, removed_append, cut_end, moved_append, other_writer, other_head, other_start),
+    *(no_links, no_tables, no_signature),
+)
 
 
 @pytest.mark.parametrize("forge", FORGED)
@@ -190,11 +225,7 @@ def test_what_was_changed_in_a_bundle_is_found(
     changed = Path(shutil.copytree(bundle, tmp_path / "changed"))
     forge(changed)
     if fits:
-        manifest = changed / "manifest.json"
-        said: dict[str, Any] = json.loads(manifest.read_text())
-        for name in said["files"]:
-            said["files"][name] = hashlib.sha256((changed / name).read_bytes()).hexdigest()
-        manifest.write_text(json.dumps(said))
+        fitted(changed)
     done = verify(changed)
     assert (done.returncode, "WRONG: " in done.stdout) == (1, True), done.stdout
 
@@ -204,8 +235,40 @@ def test_missing_and_strange_files_are_found(bundle: Path, tmp_path: Path) -> No
     (changed / "report.json").unlink()
     (changed / "rows" / "more.jsonl").write_text("")
     said = verify(changed).stdout
-    assert "WRONG: report.json is missing" in said
-    assert "WRONG: rows/more.jsonl is not named by the manifest" in said
+    assert "WRONG: 'report.json' is missing" in said
+    strange = "WRONG: 'rows/more.jsonl' is not named by the manifest, or is of no table that it names"
+    assert strange in said
+    fitted(changed)
+    assert strange in verify(changed).stdout
+
+
+INTACT = "every file, append, link and head is what the manifest says"
+
+
+def test_a_bundle_that_nobody_signed_says_so_last_and_names_in_it_are_no_commands(
+    bundle: Path, tmp_path: Path
+) -> None:
+    changed = Path(shutil.copytree(bundle, tmp_path / "changed"))
+    for name in ("key.pem", "manifest.json.sig"):
+        (changed / name).unlink()
+    names = ("x; touch DONE; #", f"x\n{INTACT}\n\x1b[2J; touch DONE")
+    for name in names:
+        for ending in ("txt", "pem", "sig"):
+            (changed / "approvals").mkdir(exist_ok=True)
+            (changed / "approvals" / f"{name}.{ending}").write_text("t")
+    fitted(changed, signature=None)
+    done = verify(changed)
+    assert (done.returncode, "\x1b" in done.stdout) == (3, False)
+    lines = done.stdout.splitlines()
+    assert lines.count(INTACT) == 1
+    appends = sum(len(file.read_text().splitlines()) for file in (changed / "rows").iterdir())
+    assert lines[1].startswith(f"looked at: {appends} appends with a link, 0 without one")
+    assert lines[-1] == "NOT SIGNED, NOT STAMPED: anybody could have made this"
+    typed = [line for line in lines if line.startswith("cd ") and "-sig" in line]
+    assert len(typed) == len(names)
+    for line in typed:
+        shell(tmp_path, line)
+    assert not list(tmp_path.rglob("DONE"))
 
 
 def refused(ledger: Written, path: Path, to: Path) -> bool:
