@@ -10,10 +10,12 @@ from enum import StrEnum
 from itertools import groupby, islice
 
 from ledger.adopt.reading import LogRecord, PartitionLog
+from ledger.changeover.losses import loss_words
 from ledger.changeover.planning import Planned
 from ledger.changeover.plans import BlockerCode, ChangeoverKind
 from ledger.changeover.rehearsing import AskedRehearsal, stuck_groups
 from ledger.changeover.seeing import make_plan
+from ledger.changeover.text import causes_of
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
 from ledger.facts.drills import (
@@ -33,7 +35,7 @@ from ledger.kafka.leaders import KafkaFencing
 from ledger.kafka.network import KafkaNetwork
 from ledger.offsets.statuses import TranslationStatus
 from ledger.store.session import random_id
-from ledger.words import some_of
+from ledger.words import counted, some_of
 
 # What a place comes to ----------------------------------------------------------------------------
 
@@ -88,24 +90,24 @@ def judged(answer: Row, there: ReadThere, here: UnreadHere, *, copied_to: int | 
         return PlaceResult.NOT_COMPARED
     first = here.record
     if first is None:
-        if not there.records:
-            return PlaceResult.AT_END
-        return PlaceResult.REPEATED if _may_repeat(answer) else PlaceResult.OTHER_RECORD
+        return _behind(answer, len(there.records)) if there.records else PlaceResult.AT_END
     at = next((index for index, one in enumerate(there.records) if _is_copy(one, first)), None)
     if at == 0:
         return PlaceResult.SAME
     if at is not None:
-        return PlaceResult.REPEATED if _may_repeat(answer) else PlaceResult.OTHER_RECORD
+        return _behind(answer, at)
     if copied_to is not None and first.offset >= copied_to:
         return PlaceResult.NOT_COPIED
     is_certain = there.is_all and copied_to is not None
     return PlaceResult.MISSING if is_certain else PlaceResult.NOT_COMPARED
 
 
-def _may_repeat(answer: Row) -> bool:
-    """Whether the plan says that other records lie between the place and the first unread one, or does not know."""
-    is_behind = any(answer.get(name) != 0 for name in ("repeated", "others"))
-    return is_behind or answer["status"] == TranslationStatus.AHEAD or answer["committed_offset"] is None
+def _behind(answer: Row, number: int) -> PlaceResult:
+    """Of a place with so many records in front of the first unread one: whether the plan says so, or does not know."""
+    said = [answer.get(name) for name in ("repeated", "others")]
+    is_unknown = answer["committed_offset"] is None or answer["status"] == TranslationStatus.AHEAD
+    is_said = is_unknown or None in said or number <= sum(one or 0 for one in said)
+    return PlaceResult.REPEATED if is_said else PlaceResult.OTHER_RECORD
 
 
 def _is_copy(there: LogRecord, here: LogRecord) -> bool:
@@ -149,12 +151,26 @@ class Drill:
         return {**found, "share_group": sorted(shared)} if shared else found
 
     @property
+    def against(self) -> list[str]:
+        """What else stands against the failover than its places: all that blocks the plan, and what it loses."""
+        forecast, source = self.made.forecast, self.made.plan.from_cluster
+        found = [f"blocked: {words}" for words in causes_of(self.made.recorded_blockers)]
+        if forecast["records_at_least"] != 0:
+            found.append(f"a failover would lose records: {loss_words(forecast)}")
+        if left := Counter(self.results.values())[PlaceResult.NOT_COPIED]:
+            found.append(f"what is unread at {counted(left, 'place')} is at {source} alone")
+        if forecast["repeated"] is None:
+            found.append("nobody knows how many records groups would read again")
+        return found
+
+    @property
     def verdict(self) -> DrillVerdict:
         if self.is_interrupted or any(one.is_failure for one in self.results.values()):
             return DrillVerdict.FAILED
-        if self.stuck or not self.results or PlaceResult.NOT_COMPARED in self.results.values():
-            return DrillVerdict.INCOMPLETE
-        return DrillVerdict.PASSED
+        is_compared = self.results and PlaceResult.NOT_COMPARED not in self.results.values()
+        return (
+            DrillVerdict.INCOMPLETE if self.against or self.stuck or not is_compared else DrillVerdict.PASSED
+        )
 
     @property
     def by_group(self) -> dict[str, dict[str, int]]:
@@ -173,7 +189,7 @@ class Drill:
             verdict=str(self.verdict),
             groups=self.by_group,
             stuck=self.stuck,
-            problems=self.problems[:_MOST_PROBLEMS],
+            problems=[*self.against, *self.problems][:_MOST_PROBLEMS],
             records_lost=forecast["records_lost"],
             records_at_least=forecast["records_at_least"],
             records_at_most=forecast["records_at_most"],

@@ -50,7 +50,7 @@ class DrillVerdict(StrEnum):
     """What a drill came to. The first that applies, in this order, is reported."""
 
     FAILED = "failed"  # a place is not there, holds another record, or could not be tried
-    INCOMPLETE = "incomplete"  # a group could not be placed, or a place not be compared
+    INCOMPLETE = "incomplete"  # the failover is blocked or loses something, or a place could not be compared
     PASSED = "passed"
 
 
@@ -62,7 +62,8 @@ class Drilled(OperationContent):
 
     Keys: `from_cluster`, `to_cluster` (aliases), `cut` (as of which groups were placed), `verdict` (`failed`,
     `incomplete`, `passed`), `groups` (by name, how many of its places came to what), `stuck` (why groups cannot move,
-    to their names), `problems` (in words, some of them), `records_lost`, `records_at_least`, `records_at_most`,
+    to their names), `problems` (in words: what blocks the failover, what it loses, and places that are not as planned,
+    some of them), `records_lost`, `records_at_least`, `records_at_most`,
     `seconds_lost` (of a failover then; null: unknown), `apply_seconds` (what an apply would take, estimated),
     `commit_seconds`, `read_seconds` (what the drill itself took; null: it did not come to that), `removed` (groups
     that an earlier drill had left).

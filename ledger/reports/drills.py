@@ -57,8 +57,9 @@ def _summary(found: Drills) -> Section:
             f"{counted(len(found), 'drill')}: {said}. A drill commits the places that a failover would set, for groups "
             "of its own, reads behind them at the target, compares with the first unread record at the source, and "
             "removes its groups. No application is touched.",
-            "'passed': every place was found right. 'incomplete': a group could not be placed, or a place not be "
-            "compared. 'failed': a place is not there, holds another record, or could not be tried.",
+            "'passed': every place was found right, nothing blocked the failover, and it would have lost nothing that "
+            "is known. 'incomplete': it was blocked, would have lost something, or a place could not be compared. "
+            "'failed': a place is not there, holds another record, or could not be tried.",
         ),
         tables=(
             Table(
@@ -192,7 +193,7 @@ def _last(row: Row, done: Drilled) -> Section:
             ),
             Table(
                 name="problems",
-                caption="What was not as planned",
+                caption="What stood against the failover",
                 columns=("what",),
                 rows=tuple((words,) for words in done.problems),
                 empty="nothing",

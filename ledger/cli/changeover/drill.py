@@ -8,7 +8,7 @@ from ledger.changeover.drilling import AskedDrill, Drill, PlaceResult, drill
 from ledger.changeover.losses import loss_words
 from ledger.changeover.plans import FenceChoice
 from ledger.changeover.rehearsing import AskedRehearsal, stuck_words
-from ledger.cli.accepting import NEWER, STATUSES_OF_PLANS, accept_option
+from ledger.cli.accepting import MIRROR_NOT_SHUT_OUT, NEWER, OBJECTIVE, STATUSES_OF_PLANS, accept_option
 from ledger.cli.changeover.choosing import chosen
 from ledger.cli.configured import command_context
 from ledger.cli.options import table_options, why_options
@@ -36,7 +36,11 @@ _COLUMNS = "group_id string, places bigint, " + ", ".join(f"{one} bigint" for on
     show_default=True,
     help="How many are read at most behind each place.",
 )
-@accept_option((NEWER,), STATUSES_OF_PLANS, help="As plan failover takes it. Can be repeated.")
+@accept_option(
+    (NEWER, MIRROR_NOT_SHUT_OUT, OBJECTIVE),
+    STATUSES_OF_PLANS,
+    help="As plan failover takes it. Can be repeated.",
+)
 @why_options
 @table_options
 @click.pass_context
@@ -50,6 +54,8 @@ def drill_command(
     records: int,
     accepted: tuple[str, ...],
     overwrite_newer: bool,
+    accept_unproven_shut_out: bool,
+    despite_objectives: bool,
     why: Why,
     form: Form,
 ) -> None:
@@ -65,6 +71,8 @@ def drill_command(
         unproven="a drill fences nothing",
         source_given_up=True,
         overwrite_newer=overwrite_newer,
+        accept_unproven_shut_out=accept_unproven_shut_out,
+        despite_objectives=despite_objectives,
     )
     asked = AskedDrill(AskedRehearsal(Direction(source, target), choices), records)
     done = drill(command_context(context, why), asked, say)
@@ -85,13 +93,13 @@ def _row(found: tuple[str, dict[str, int]]) -> dict[str, Any]:
 
 def _words(done: Drill) -> list[str]:
     content, forecast = done.content, done.made.forecast
-    lines = [f"not as planned: {words}" for words in content.problems]
+    lines = list(content.problems)
     if done.stuck:
         lines.append(f"cannot move: {stuck_words(done.stuck)}")
     commit_s, read_s = content.commit_seconds or 0.0, content.read_seconds or 0.0
     return [
         *lines,
-        f"lost, if it were now: {loss_words(forecast)}",
+        f"lost, as the plan knows it: {loss_words(forecast)}",
         f"an apply would take about {duration(content.apply_seconds)}; the drill took {commit_s:.1f} s to commit "
         f"{counted(len(done.results), 'place')} of {counted(len(content.groups), 'group')} and {read_s:.1f} s to read",
         f"operation {done.operation_id}: {done.verdict}; its groups were removed",

@@ -1,6 +1,7 @@
 """What a place of a drill comes to, by what is read behind it and what is unread at the source."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,7 +22,8 @@ from ledger.changeover.drilling import (
     tried_and_removed,
     unread_from,
 )
-from ledger.changeover.plans import ChangeoverKind
+from ledger.changeover.plans import ChangeoverKind, FenceChoice
+from ledger.changeover.scope import NotCopied
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.drills import (
     Drilled,
@@ -35,7 +37,7 @@ from ledger.facts.ways import Direction
 from ledger.kafka.cluster import CommitsAnswer, GroupListing, PartitionEnds
 from tests.support.fakes import FakeCluster
 from tests.support.ledger_rows import row
-from tests.support.seen_pairs import SEEN, made, place
+from tests.support.seen_pairs import SEEN, flow, loss, made, place
 
 ANSWER = {"repeated": 0, "others": 0, "status": "exact", "committed_offset": 40}
 
@@ -61,6 +63,9 @@ def there(*numbers: int, is_all: bool = True) -> ReadThere:
         ({}, there(40), UnreadHere(record(40)), None, PlaceResult.SAME),
         ({}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.OTHER_RECORD),
         ({"repeated": 1}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.REPEATED),
+        ({"repeated": 1}, there(38, 39, 40), UnreadHere(record(40)), 50, PlaceResult.OTHER_RECORD),
+        ({"repeated": 1, "others": 1}, there(38, 39, 40), UnreadHere(record(40)), 50, PlaceResult.REPEATED),
+        ({"repeated": 1}, there(38, 39), UnreadHere(), 50, PlaceResult.OTHER_RECORD),
         ({"repeated": None}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.REPEATED),
         ({"others": 1}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.REPEATED),
         ({"status": "ahead"}, there(39, 40), UnreadHere(record(40)), 39, PlaceResult.REPEATED),
@@ -128,6 +133,41 @@ def test_only_whole_groups_with_places_are_tried() -> None:
     ]
     found = drilled_answers(made(replace(SEEN, places=places), ChangeoverKind.FAILOVER))
     assert [row["group_id"] for row in found] == ["whole"]
+
+
+PLACES = {("billing", "orders", 0): PlaceResult.SAME, ("billing", "orders", 1): PlaceResult.AT_END}
+GONE = NotCopied(flow="side", source_topic="refunds", topic="refunds", beyond=503)
+
+
+@pytest.mark.parametrize(
+    ("seen", "results", "verdict", "words"),
+    [
+        ({}, {}, "passed", None),
+        ({"not_copied": (GONE,)}, {}, "incomplete", "blocked: not_copied_any_more: .*: 503 records known"),
+        ({"flows": [flow(unmirrored=("payments",))]}, {}, "incomplete", "blocked: not_mirrored: .*payments"),
+        ({"flows": [flow(unrecorded=(("orders", 0),))]}, {}, "incomplete", "blocked: unrecorded_copies: "),
+        ({"shut_out_problem": "no right"}, {}, "incomplete", "blocked: mirror_not_shut_out: .*no right"),
+        ({"losses": [loss(7, 3.0)]}, {}, "incomplete", "a failover would lose records: 7 records not copied"),
+        ({"losses": [loss(None, None)]}, {}, "incomplete", "a failover would lose records: .* unknown"),
+        ({"places": [place(repeated=None)]}, {}, "incomplete", "nobody knows how many records groups would"),
+        ({}, {"orders": PlaceResult.NOT_COPIED}, "incomplete", "what is unread at 1 place is at east alone"),
+        ({"shut_out_problem": "no right"}, {"orders": PlaceResult.MISSING}, "failed", "blocked: mirror_not"),
+    ],
+)
+def test_a_drill_passes_where_nothing_blocks_the_failover_and_nothing_is_lost(
+    seen: dict[str, Any], results: dict[str, PlaceResult], verdict: str, words: str | None
+) -> None:
+    plan = made(
+        replace(SEEN, **seen),
+        ChangeoverKind.FAILOVER,
+        fence=FenceChoice.NONE,
+        unproven="a",
+        source_given_up=True,
+    )
+    found = {("late", topic, 0): result for topic, result in results.items()}
+    content = Drill(plan, "o", results={**PLACES, **found}).content
+    assert content.verdict == verdict
+    assert [bool(re.search(words or "", one)) for one in content.problems] == [True] * (words is not None)
 
 
 # -- Groups at the target --------------------------------------------------------------------------

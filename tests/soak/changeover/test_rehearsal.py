@@ -23,6 +23,8 @@ from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 WAY = ("--from", "east", "--to", "west")
+ALONE = ("--accept", "mirror_not_shut_out")
+"""These brokers have no authorizer."""
 
 
 class ProcessDied(BaseException):
@@ -105,14 +107,14 @@ def test_what_is_promised_is_what_consumers_read(site: RealSite, monkeypatch: py
             with monkeypatch.context() as patched:
                 patched.setattr(drilling, "_remove", _die)
                 with pytest.raises(ProcessDied):
-                    site.command(config, "drill", *WAY, *asked)
+                    site.command(config, "drill", *WAY, *asked, *ALONE)
             for group in at:
                 there = first_records(west, f"drill-{group}", topic)
                 assert there == first_records(east, group, topic)
                 assert None not in there.values()
             assert operations(config, "drilled") == []
 
-            done = site.done(config, "drill", *WAY, *asked, "-o", "json")
+            done = site.done(config, "drill", *WAY, *asked, *ALONE, "-o", "json")
             assert f"removed 'drill-{billing}'" in done.err
             assert {row["group_id"]: (row["places"], row["same"]) for row in json.loads(done.out)} == {
                 billing: (2, 2),
@@ -138,7 +140,7 @@ def test_what_is_promised_is_what_consumers_read(site: RealSite, monkeypatch: py
             )
             killed_ms = time.time_ns() // 1_000_000
             site.sandbox.kill("east")
-            done = site.command(config, "drill", *WAY, *asked, "-o", "json")
+            done = site.command(config, "drill", *WAY, *asked, *ALONE, "-o", "json")
             assert done.code == 4
             assert "east does not answer" in done.err
             assert operations(config, "drilled")[-1]["verdict"] == "incomplete"
