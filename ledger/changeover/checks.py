@@ -36,6 +36,7 @@ class CheckStatus(StrEnum):
     """Of several checks the last one in this order counts."""
 
     OK = "ok"
+    ACCEPTED = "accepted"  # nobody knows, and the plan was told to be carried out all the same
     UNKNOWN = "unknown"  # it could not be read: that is not fine
     NOT_OK = "not_ok"
 

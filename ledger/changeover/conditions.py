@@ -5,7 +5,7 @@ hours, been suspended, or be continued by somebody else.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ledger.changeover.checks import (
@@ -105,12 +105,13 @@ class Condition:
         return self.after is None or reading.has(self.after)
 
 
-def conditions(reading: Reading) -> Iterator[tuple[str, Callable[[], Sequence[Check]]]]:
-    """What is to be so now, by name, and what is asked for it."""
+def conditions(reading: Reading) -> Iterator[tuple[str, str, Callable[[], Sequence[Check]]]]:
+    """What is to be so now, by name, the cluster that it is about, and what is asked for it."""
     for one in CONDITIONS:
         is_over = one.until is not None and reading.has(one.until)
         if one.is_asked(reading) and not is_over:
-            yield one.name, partial(one.ask, reading)
+            cluster = reading.plan.from_cluster if one.is_of_source else reading.plan.to_cluster
+            yield one.name, cluster, partial(one.ask, reading)
 
 
 def require_conditions(reading: Reading, step: StepName) -> list[str]:
@@ -201,6 +202,20 @@ def _to_type(words: str, reading: Reading) -> str:
 # What is asked ----------------------------------------------------------------------------------
 
 
+def _accepted(reading: Reading, checks: Sequence[Check], risk: str) -> list[Check]:
+    """The same; what nobody knows is accepted where the plan took this risk upon itself by its name."""
+    taken = [one for one in reading.plan.choices.all_accepted if one.partition("=")[0] == risk]
+    if not taken or reading.of is None:
+        return [*checks]
+    said_by = f"--accept {taken[0]}, by {reading.of.operator}: {reading.of.reason or 'no reason was given'}"
+    return [
+        replace(one, status=CheckStatus.ACCEPTED, words=f"{one.words}; {said_by}")
+        if one.status is CheckStatus.UNKNOWN
+        else one
+        for one in checks
+    ]
+
+
 def _cluster(reading: Reading, admin: KafkaAdmin, cluster_id: str) -> list[Check]:
     """The cluster that answers is the one that the plan is about."""
     live = live_cluster(admin)
@@ -223,7 +238,8 @@ def _shut_out(reading: Reading) -> list[Check]:
         return admin.producer_epochs([at], marker.producer_id).get(at, 0) >= marker.producer_epoch
 
     rules = admin.topic_acls() if shut_outs.rules(cluster_id, topics, former) else frozenset()
-    return shut_out_checks(shut_outs, cluster_id, former, topics, rules, remembers)
+    checks = shut_out_checks(shut_outs, cluster_id, former, topics, rules, remembers)
+    return _accepted(reading, checks, "mirror_not_shut_out")
 
 
 def is_open_again(reading: Reading) -> bool:
@@ -234,12 +250,13 @@ def is_open_again(reading: Reading) -> bool:
 def _fences(reading: Reading) -> list[Check]:
     plan = reading.plan
     if plan.choices.fence is FenceChoice.NONE:
-        return [said("fence", plan.from_cluster, None, f"the plan has none: {plan.choices.unproven}")]
+        return _accepted(reading, [said("fence", plan.from_cluster, None, "the plan has none")], "unproven")
     if is_open_again(reading):
         words = "the topics were shut, and opened again for the flow back"
         return [said("fence", plan.from_cluster, True, words)]
     active = [one.fence for one in reading.state.fences().at(plan.from_cluster)]
     checks = fence_checks(fences_of_topics(active, plan.topics), reading.at_source)
+    checks = _accepted(reading, checks, "unproven")
     return checks + (_allowed_since(reading) if plan.choices.fence is FenceChoice.CLOSED else [])
 
 
@@ -292,9 +309,7 @@ def _cut_ends(reading: Reading) -> list[Behind]:
 
 
 def _fenced_ends(reading: Reading) -> list[Behind]:
-    if reading.of is None or StepName.FENCE not in reading.of.done:
-        return []
-    receipt = reading.of.done[StepName.FENCE].read_back
+    receipt = {} if reading.of is None else reading.of.read_back(StepName.FENCE)
     return [
         Behind(fence["topic"], fence["topic_id"], one["partition"], one["end"])
         for fence in receipt.get("fences", ())
@@ -303,10 +318,10 @@ def _fenced_ends(reading: Reading) -> list[Behind]:
 
 
 def _drained_ends(reading: Reading) -> list[Behind]:
-    drained = None if reading.of is None else reading.of.done.get(StepName.DRAIN)
+    drained = {} if reading.of is None else reading.of.read_back(StepName.DRAIN)
     ids = {one.source_topic: one.source_topic_id for one in reading.plan.topics}
     found = []
-    for name, end in ({} if drained is None else drained.read_back["high_watermarks"]).items():
+    for name, end in drained.get("high_watermarks", {}).items():
         topic, _, partition = name.rpartition("-")
         found.append(Behind(topic, ids[topic], int(partition), end))
     return found

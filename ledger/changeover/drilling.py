@@ -6,13 +6,12 @@ No application is touched: its group is neither read nor written at the target, 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import groupby, islice
 
 from ledger.adopt.reading import LogRecord, PartitionLog
 from ledger.changeover.losses import loss_words
 from ledger.changeover.planning import Planned
-from ledger.changeover.plans import BlockerCode, ChangeoverKind
+from ledger.changeover.plans import BlockerCode, ChangeoverKind, DescribedName
 from ledger.changeover.rehearsing import AskedRehearsal, stuck_groups
 from ledger.changeover.seeing import make_plan
 from ledger.changeover.text import causes_of
@@ -40,20 +39,21 @@ from ledger.words import counted, some_of
 # What a place comes to ----------------------------------------------------------------------------
 
 
-class PlaceResult(StrEnum):
+class PlaceResult(DescribedName):
     """Of one place. The first that applies, in this order, is reported."""
 
-    NOT_COMMITTED = "not_committed"  # the target did not take the commit, or has another one
-    NO_PLACE = "no_place"  # the log of the target does not reach to it, or not back to it
+    NOT_COMMITTED = "not_committed", "the target did not take the commit, or has another one"
+    NO_PLACE = "no_place", "the log of the target does not reach to it, or not back to it"
     NOT_COMPARED = (
-        "not_compared"  # the source does not answer, has the record no more, or it lies further behind
+        "not_compared",
+        "the source did not answer, has the record no more, or it lies further behind",
     )
-    AT_END = "at_end"  # nothing is unread at the source, and nothing lies behind the place
-    NOT_COPIED = "not_copied"  # what is unread is not copied yet: a failover would lose it
-    SAME = "same"  # the first record behind the place is the first one that is unread
-    REPEATED = "repeated"  # the first unread one lies behind some that are read again, as the plan says
-    OTHER_RECORD = "other_record"  # others are read first, of which the plan does not say so
-    MISSING = "missing"  # what is unread is not behind the place: it would be skipped
+    AT_END = "at_end", "nothing is unread at the source, and nothing lies behind the place"
+    NOT_COPIED = "not_copied", "what is unread is not copied yet: a failover would lose it"
+    SAME = "same", "the first record behind the place is the first one that is unread"
+    REPEATED = "repeated", "the first unread one lies behind some that are read again, as the plan says"
+    OTHER_RECORD = "other_record", "others are read first, of which the plan does not say so"
+    MISSING = "missing", "what is unread is not behind the place: it would be skipped"
 
     @property
     def is_failure(self) -> bool:

@@ -127,6 +127,7 @@ def loss_figures(found: Sequence[Row]) -> dict[str, Any]:
         "seconds_lost": None if None in seconds else max(seconds, default=0),
         "precision_seconds": None if None in precisions else max(precisions, default=0),
         "source_read_at_ms": None if None in read else min(read, default=None),
+        "source_answered_at_ms": max((at_ms for at_ms in read if at_ms is not None), default=None),
         "unseen_seconds": None if None in unseen else max(unseen, default=None),
         "records_per_second": _sum(rates),
         "partitions_without_rate": sum(rate is None for rate in rates),
@@ -250,7 +251,8 @@ def require_all_copied(figures: Row, *, source: str, operation_id: str) -> None:
 # How long it took ---------------------------------------------------------------------------------
 
 
-TAKEN_FOR_DONE = "taken for done (--yes), proved by what follows"
+_TAKEN = "taken for done (--yes)"
+TAKEN_FOR_DONE = f"{_TAKEN}, not proved"
 """What a receipt says of a step of people that nobody was asked about."""
 
 
@@ -265,11 +267,13 @@ def downtime_since(kind: ChangeoverKind, now: Apply) -> tuple[int, str]:
 class Took:
     """Of an apply that has come to its report.
 
+    `silent_s`: from when a source that was given up had answered last, None: unknown, or it answered.
     `is_at_least`: nobody saw when producers were stopped, or applications started. `to_first_commit`: seconds by group,
     `idle`: groups without a commit while that was measured; None: it was not.
     """
 
     downtime_s: float
+    silent_s: float | None
     since: str
     is_at_least: bool
     to_first_commit: Mapping[str, float] | None
@@ -284,21 +288,25 @@ class Took:
         decided_ms = now.begun_at_ms
         began_ms, since = downtime_since(kind, now)
         ended_ms = now.done_at_ms.get(StepName.START_APPLICATIONS, began_ms)
-        measured = now.done.get(StepName.FIRST_PROGRESS)
-        seen = {} if measured is None else measured.read_back
+        seen, loss = now.read_back(StepName.FIRST_PROGRESS), now.read_back(StepName.CUT).get("loss", {})
         to_first_commit, idle = _first_commits(seen, decided_ms), seen.get("not_seen_at_work")
         people = [StepName.START_APPLICATIONS]
         if kind.is_planned:
             people.append(StepName.STOP_PRODUCERS)
-        unseen = any(
-            step in now.done and now.done[step].read_back.get("by") == TAKEN_FOR_DONE for step in people
+        unseen = any(now.read_back(step).get("by", "").startswith(_TAKEN) for step in people)
+        answered_ms, answers = (
+            loss.get("source_answered_at_ms"),
+            now.read_back(StepName.CHECK).get("is_source_reached"),
         )
-        return cls((ended_ms - began_ms) / 1000, since, unseen, to_first_commit, idle)
+        is_unknown = kind.is_planned or answers or answered_ms is None
+        silent_s = None if is_unknown else (ended_ms - answered_ms) / 1000
+        return cls((ended_ms - began_ms) / 1000, silent_s, since, unseen, to_first_commit, idle)
 
     @property
     def figures(self) -> dict[str, Any]:
         return {
             "downtime_seconds": self.downtime_s,
+            "silent_seconds": self.silent_s,
             "downtime_bound": "at_least" if self.is_at_least else None,
             "downtime_since": self.since,
             "seconds_to_first_commit": None if self.to_first_commit is None else dict(self.to_first_commit),
@@ -307,9 +315,7 @@ class Took:
 
     @property
     def words(self) -> str:
-        bound = "at least " if self.is_at_least else ""
-        words = f"applications had no cluster to write to for {bound}{duration(self.downtime_s)} since the "
-        words += "decision" if self.since == "decision" else "producers were to be stopped"
+        words = f"applications had no cluster to write to for {downtime_span(self.figures)}"
         if self.to_first_commit is None:
             return f"{words}; when groups were at work again was not measured (--wait-progress)"
         if self.to_first_commit:
@@ -319,6 +325,18 @@ class Took:
                 f"{duration(seconds)} after the decision"
             )
         return f"{words}; not seen at work: {', '.join(self.idle)}" if self.idle else words
+
+
+def downtime_span(figures: Row) -> str:
+    """For how long applications had no cluster to write to, the longer measure first: a source was lost before anybody
+    decided."""
+    bound = "at least " if figures.get("downtime_bound") == "at_least" else ""
+    is_planned = figures.get("downtime_since") == StepName.STOP_PRODUCERS
+    since = "producers were to be stopped" if is_planned else "the decision"
+    own, silent = duration(figures["downtime_seconds"]), figures.get("silent_seconds")
+    if silent is None:
+        return f"{bound}{own} since {since}"
+    return f"{bound}{duration(silent)} since the source last answered, {own} of it since {since}"
 
 
 def _first_commits(seen: Row, decided_ms: int) -> dict[str, float] | None:

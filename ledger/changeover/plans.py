@@ -147,8 +147,8 @@ class ChangeoverKind(StrEnum):
         return self is not ChangeoverKind.FAILOVER
 
 
-class StepName(StrEnum):
-    """In the order in which they are carried out; `description`: what is done, as people read it."""
+class DescribedName(StrEnum):
+    """A name, and its `description`, as people read it."""
 
     description: str
 
@@ -156,6 +156,10 @@ class StepName(StrEnum):
         member = str.__new__(cls, name)
         member._value_, member.description = name, description
         return member
+
+
+class StepName(DescribedName):
+    """In the order in which they are carried out, each with what is done."""
 
     CHECK = "check", "check what the plan was made from"
     ACCEPT_CLUSTER = "accept_cluster", "take the cluster that answers for the one that is meant"
@@ -236,12 +240,17 @@ class PlannedTopic:
     topic_id: str
 
 
-_BACK = ChangeoverKind.FAILBACK, ChangeoverKind.PROTECT
-
-
-def _typed(default: Any, option: str, *kinds: ChangeoverKind, **more: Any) -> Any:
-    """A choice, and how another one than the default is typed, where plans of some kinds alone have it of these."""
-    return field(default=default, metadata={"option": option, "kinds": kinds or (*ChangeoverKind,), **more})
+RISKS = {
+    "unproven": "unproven",
+    "producers_stopped": "producers_stopped",
+    "confirmed_super_users": "super_user",
+    "source_given_up": "source_answers",
+    "accept_unproven_shut_out": "mirror_not_shut_out",
+    "overwrite_newer": "newer",
+    "despite_objectives": "objective",
+    "given_up": "lost_with_topic",
+}
+"""By field of `Choices` the name of a risk, which people accept by it (`--accept`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +299,16 @@ class Choices:
     @property
     def quiet(self) -> QuietBounds:
         return QuietBounds(least_s=self.quiet_seconds, most_s=self.most_quiet_seconds)
+
+    @property
+    def all_accepted(self) -> list[str]:
+        """As `--accept` takes them."""
+        found = [*self.accepted]
+        for name, risk in RISKS.items():
+            value = getattr(self, name)
+            words = value if isinstance(value, tuple) else [value] * bool(value)
+            found += [risk if word is True else f"{risk}={word}" for word in words]
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -519,6 +538,15 @@ class Apply:
                 self.state, self.host = ApplyState.UNDOING, UndoBegun.of_row(row).host
             case OperationKind.UNDONE:
                 self.state = ApplyState.UNDONE
+
+    def read_back(self, step: StepName) -> Mapping[str, Any]:
+        """What the receipt of a step has; empty: there is none."""
+        return self.done[step].read_back if step in self.done else {}
+
+    def is_proved(self, step: StepName) -> bool:
+        """Whether more than somebody's word says that a step was done: the fence proves that producers are stopped."""
+        found = self.done.get(StepName.FENCE if step is StepName.STOP_PRODUCERS else step)
+        return found is not None and found.is_proved
 
 
 RowsOf = Callable[[str, Sequence[Filter]], Iterable[Row]]

@@ -423,14 +423,14 @@ class CheckedStep:
         line = f"{self.step}: {self.step.description}"
         if self.hook:
             line += f" (hook: {self.hook})"
-        if self.state == DONE:
-            return f"{line}. {self.at}: {self.words}"
+        if self.state in (DONE, UNPROVEN):
+            return f"{line}. {self.at}{', not proved' * (self.state == UNPROVEN)}: {self.words}"
         if self.state:
             line += f". {self.state}"
         return f"{line}: {self.words}" if self.words else line
 
 
-DONE, FAILED, BEGUN = "done", "FAILED", "begun"
+DONE, UNPROVEN, FAILED, BEGUN = "done", "done, unproven", "FAILED", "begun"
 
 
 def checklist(plan: Plan, last: Apply | None) -> Iterator[CheckedStep]:
@@ -441,7 +441,7 @@ def checklist(plan: Plan, last: Apply | None) -> Iterator[CheckedStep]:
             one = replace(one, state=FAILED, words=last.failed[step].words)
         elif last is not None and step in last.done:
             at, words = instant(last.done_at_ms[step]), last.done[step].words
-            one = replace(one, state=DONE, at=at, words=words)
+            one = replace(one, state=DONE if last.is_proved(step) else UNPROVEN, at=at, words=words)
         elif last is not None and step in last.begun:
             one = replace(one, state=BEGUN, words=last.waits.get(step, ""))
         yield one

@@ -46,19 +46,19 @@ def verify_changeover(context: Context, operation_id: str) -> list[Check]:
         are_started=StepName.START_APPLICATIONS in of.acted,
     )
     checks = operation_checks(of, plan)
-    for check, ask in _checks(reading):
-        checks += asked(check, plan.to_cluster, ask)
+    for check, cluster, ask in _checks(reading):
+        checks += asked(check, cluster, ask)
     return checks + asked("group", plan.to_cluster, lambda: _groups(reading, of))
 
 
-def _checks(reading: Reading) -> list[tuple[str, Callable[[], Sequence[Check]]]]:
+def _checks(reading: Reading) -> list[tuple[str, str, Callable[[], Sequence[Check]]]]:
     """What its steps rest on, and what they have made; but groups, which are read at last."""
-    found = [(name, ask) for name, ask in conditions(reading) if name != "group"]
+    found, target = [one for one in conditions(reading) if one[0] != "group"], reading.plan.to_cluster
     if (cut := reading.cut) is not None:
-        found.append(("cut", lambda: cut_checks(cut, reading.plan)))
+        found.append(("cut", target, lambda: cut_checks(cut, reading.plan)))
     if reading.has(StepName.HAND_OVER):
-        found.append(("hand_over", lambda: _hand_over(reading)))
-    found.append(("audit", lambda: _audits(reading)))
+        found.append(("hand_over", target, lambda: _hand_over(reading)))
+    found.append(("audit", "ledger", lambda: _audits(reading)))
     return found
 
 

@@ -119,7 +119,8 @@ class StepDone(OperationContent):
 
     By `mirror-ledger apply`.
 
-    Keys: `step`, `words`, `read_back` (what was read afterwards; its keys depend on the step), `hook` (null: none;
+    Keys: `step`, `words`, `read_back` (what was read afterwards; its keys depend on the step; where `by` is not `hook`,
+    or `proof` is or has what is unproven, the step was taken for done on somebody's word), `hook` (null: none;
     `command`, `exit_code`, `output`).
     """
 
@@ -128,6 +129,16 @@ class StepDone(OperationContent):
     words: str
     read_back: Mapping[str, Any] = field(default_factory=dict)
     hook: Mapping[str, Any] | None = None
+
+    @property
+    def is_proved(self) -> bool:
+        """False: somebody's word says that it was done."""
+        by, proof = self.read_back.get("by", "hook"), self.read_back.get("proof") or ()
+        return (
+            by == "hook"
+            and proof != "unproven"
+            and not any(one["reason"] for one in proof if isinstance(one, Mapping))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

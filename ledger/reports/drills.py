@@ -12,18 +12,6 @@ from ledger.reports.documents import Cell, OverTime, Report, Section, Series, Ta
 from ledger.reports.periods import Period, at, by_time, evidence, head, why_of
 from ledger.words import counted, duration, instant, some_of
 
-_MEANING = {
-    PlaceResult.NOT_COMMITTED: "the target did not take the commit, or has another one",
-    PlaceResult.NO_PLACE: "the log of the target does not reach there",
-    PlaceResult.NOT_COMPARED: "the source did not answer, or has the record no more",
-    PlaceResult.AT_END: "nothing was unread, and nothing lay behind the place",
-    PlaceResult.NOT_COPIED: "what was unread was not copied yet: a failover would have lost it",
-    PlaceResult.SAME: "the first record behind the place is the first one that was unread",
-    PlaceResult.REPEATED: "the first unread one lies behind some that would be read again, as the plan said",
-    PlaceResult.OTHER_RECORD: "others would be read first, of which the plan did not say so",
-    PlaceResult.MISSING: "what was unread was not behind the place: it would have been skipped",
-}
-
 Drills = Sequence[tuple[Row, Drilled]]
 
 
@@ -148,7 +136,7 @@ def _last(row: Row, done: Drilled) -> Section:
         (why, len(names), some_of(sorted(names), "group", at_most=8))
         for why, names in sorted(done.stuck.items())
     ]
-    known = {str(result): words for result, words in _MEANING.items()}
+    known = {str(one): one.description for one in PlaceResult}
     return Section(
         title=f"The last drill: {instant(row['recorded_at_ms'])}",
         facts={

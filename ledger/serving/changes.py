@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ledger.answers.ledger import Ledger
 from ledger.changeover.approving import Approvals, approvals_of
-from ledger.changeover.losses import Took, downtime_since
+from ledger.changeover.losses import Took, downtime_since, downtime_span
 from ledger.changeover.plans import (
     Applies,
     Apply,
@@ -18,6 +18,7 @@ from ledger.changeover.text import (
     BEGUN,
     DONE,
     FAILED,
+    UNPROVEN,
     CheckedStep,
     ShownPlan,
     causes_of,
@@ -209,7 +210,12 @@ def _who(change: Change, last: Apply | None) -> str:
     return shown(f"{planned}; begun {instant(last.begun_at_ms)} by {last.operator}{why}")
 
 
-_MARKS = {DONE: ("done", "ok"), FAILED: ("failed", "bad"), BEGUN: ("under way", "warn")}
+_MARKS = {
+    DONE: ("done", "ok"),
+    UNPROVEN: ("done, unproven", "warn"),
+    FAILED: ("failed", "bad"),
+    BEGUN: ("under way", "warn"),
+}
 
 
 def _step(one: CheckedStep, last: Apply | None) -> StepLine:
@@ -235,11 +241,7 @@ def _clock(plan: Plan, last: Apply, now_ms: int) -> tuple[str | None, bool]:
         return None, False
     what = "the decision" if since == "decision" else "producers were to be stopped"
     if StepName.START_APPLICATIONS in last.done:
-        took = Took.of(plan.kind, last)
-        bound = "at least " if took.is_at_least else ""
-        return (
-            f"Applications had nowhere to write for {bound}{duration(took.downtime_s)} since {what}.",
-            False,
-        )
+        span = downtime_span(Took.of(plan.kind, last).figures)
+        return f"Applications had nowhere to write for {span}.", False
     elapsed = duration(max(0, now_ms - began_ms) // 1000)
     return f"Applications have had nowhere to write for {elapsed}, since {what} at {instant(began_ms)}.", True
