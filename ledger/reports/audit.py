@@ -2,19 +2,18 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from ledger.changeover.losses import downtime_span
 from ledger.changeover.plans import APPLY_KINDS, Applies, Apply
 from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.drills import Drilled
-from ledger.facts.operations import (
-    ConfigurationChanged,
-    OperationKind,
-)
+from ledger.facts.extras import DecidedExtras, ExtrasDecided, ExtrasPolicy
+from ledger.facts.operations import ConfigurationChanged, OperationKind
 from ledger.facts.tables import Row
 from ledger.reports.documents import Cell, OverTime, Report, Section, Series, Span, Table
 from ledger.reports.lags import LagOverTime, outages_of
-from ledger.reports.periods import Period, at, by_time, evidence, head, partition_words, why_of
+from ledger.reports.periods import Period, at, by_time, decisions, evidence, head, partition_words, why_of
 from ledger.words import counted, duration, instant, some_of
 
 _MOST_PLOTTED = 4
@@ -76,7 +75,7 @@ def audit_report(period: Period) -> Report:
         sections=(
             _summary(period, lags, outages, losses, sums),
             _behind(lags, outages),
-            _gained_and_lost(sums),
+            _gained_and_lost([row for row in sums if row["flow"] in lags]),
             _loss_section(losses),
             _changes(period),
             _asked(period),
@@ -208,6 +207,8 @@ def _summary(
             )
         )
     attention = tuple((one,) for one in status.needs_attention)
+    decided = [row for row, *_ in decisions(period) if period.has(row["recorded_at_ms"])]
+    aside = [row for row in decided if json.loads(row["content"])["policy"] == ExtrasPolicy.SALVAGE]
     return Section(
         title="Summary",
         text=(
@@ -217,6 +218,8 @@ def _summary(
                 if lost
                 else "nothing that was recorded as lost in it still counted as lost at its end."
             ),
+            f"By decision {counted(_left(decided), 'offset')} stay at one cluster alone; of these {_left(aside):,} "
+            "were copied to side topics.",
             "At the end of the period "
             + (
                 f"{counted(len(attention), 'thing')} needed attention."
@@ -252,6 +255,12 @@ def _summary(
             ),
         ),
     )
+
+
+def _left(rows: Iterable[Row]) -> int:
+    """How many offsets stay where they lie by these decisions."""
+    local = DecidedExtras.of_rows(row for row in rows if row["kind"] == ExtrasDecided.kind).local
+    return sum(end - start for ranges in local.values() for start, end in ranges)
 
 
 # Gained and lost ----------------------------------------------------------------------------------
@@ -489,10 +498,7 @@ def _changes(period: Period) -> Section:
 
 
 def _downtime(one: Apply) -> Cell:
-    seconds = one.figures.get("downtime_seconds")
-    if seconds is None:
-        return None
-    return f"{'at least ' * (one.figures.get('downtime_bound') == 'at_least')}{duration(seconds)}"
+    return None if one.figures.get("downtime_seconds") is None else downtime_span(one.figures)
 
 
 # Configuration ------------------------------------------------------------------------------------

@@ -5,16 +5,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ledger.changeover.losses import compared_words, downtime_words, loss_words
+from ledger.changeover.losses import compared_words, downtime_span, downtime_words, loss_words
 from ledger.changeover.plans import APPLY_KINDS, Applies, Apply, Plan, StepName, recorded_plan
-from ledger.changeover.text import repeated_words
+from ledger.changeover.text import DONE, UNPROVEN, repeated_words
 from ledger.errors import UsageError
 from ledger.facts.changeovers import ApplyClaimed, PlanApproved, PlanRecorded
+from ledger.facts.direction import Promoted
 from ledger.facts.operations import OperationKind, Settled
 from ledger.facts.tables import Row
 from ledger.reports.documents import Cell, Report, Section, Span, Table, Timeline
-from ledger.reports.periods import Period, at, evidence, head, partition_words, why_of
-from ledger.words import counted, duration, instant, some_of
+from ledger.reports.periods import Period, at, decisions, evidence, head, partition_words, why_of
+from ledger.words import counted, instant, some_of
 
 _OF_STEPS = frozenset({*map(str, APPLY_KINDS), str(OperationKind.APPLY_ALIVE)})
 
@@ -30,7 +31,7 @@ def failover_report(period: Period, operation_id: str) -> Report:
     one = of_plan[-1] if of_plan else _the(applies, operation_id)
     plan, recorded = recorded_plan(period.of_kinds(OperationKind.PLAN), one.plan_id, is_begun=True)
     rows = [row for row in period.operations if row["operation_id"] == one.operation_id]
-    tries = list(_tries(rows))
+    tries = list(_tries(one, rows))
     return Report(
         kind="failover",
         title=f"{str(plan.kind).capitalize()} from {plan.from_cluster} to {plan.to_cluster}",
@@ -44,7 +45,7 @@ def failover_report(period: Period, operation_id: str) -> Report:
         sections=(
             _summary(plan, recorded, one, tuple(_people(period, one))),
             _timeline(one, tries),
-            _losses(plan, recorded, one, rows),
+            _losses(period, plan, recorded, one, rows),
             _groups(period, plan, rows),
             _decided(plan, recorded),
             _changed(rows),
@@ -100,8 +101,6 @@ def _people(period: Period, one: Apply) -> Iterator[tuple[str, Cell]]:
 
 def _summary(plan: Plan, recorded: PlanRecorded, one: Apply, people: Sequence[tuple[str, Cell]]) -> Section:
     figures, forecast = one.figures, recorded.forecast
-    downtime = figures.get("downtime_seconds")
-    bound = "at least " if figures.get("downtime_bound") == "at_least" else ""
     loss = _loss_figures(one)
     facts: dict[str, Cell] = {
         "what": f"{plan.kind} of {counted(len(plan.topics), 'topic')} from {plan.from_cluster} to {plan.to_cluster}",
@@ -109,18 +108,17 @@ def _summary(plan: Plan, recorded: PlanRecorded, one: Apply, people: Sequence[tu
         "why": why_of({"reason": one.reason, "ticket": one.ticket}),
         "state": _state(one),
         "begun": instant(one.begun_at_ms),
-        "downtime": None if downtime is None else f"{bound}{duration(downtime)}",
+        "downtime": None if figures.get("downtime_seconds") is None else downtime_span(figures),
         "lost": None if loss is None else loss_words(loss),
-        "forecast of the loss": loss_words(forecast) if "records_lost" in forecast else None,
         "forecast of what is read again": repeated_words(forecast) if "repeated" in forecast else None,
     }
+    if not plan.kind.is_planned:
+        facts["forecast of the loss"] = loss_words(forecast) if "records_lost" in forecast else None
     if "downtime" in forecast:
         facts["forecast of the downtime"] = downtime_words(forecast["downtime"])
     if compared := figures.get("forecast"):
         facts["forecast and what it took"] = compared_words(compared)
-    said = "Downtime is how long applications had no cluster to write to, from the decision"
-    if figures.get("downtime_since") == StepName.STOP_PRODUCERS:
-        said = "Downtime is how long applications had no cluster to write to, from when producers were to be stopped"
+    said = "Downtime is how long applications had no cluster to write to"
     if figures.get("downtime_bound") == "at_least":
         said += "; at least, for nobody recorded when people had stopped or started them"
     return Section(title="Summary", text=(f"{said}.",), facts=facts)
@@ -130,15 +128,14 @@ def _loss_figures(one: Apply) -> Mapping[str, Any] | None:
     """As the report of the apply has them; of one that has not come to it, as its cut has; None: not known yet."""
     if "records_lost" in one.figures:
         return one.figures
-    receipt = one.done.get(StepName.CUT)
-    found: Mapping[str, Any] | None = None if receipt is None else receipt.read_back.get("loss")
+    found: Mapping[str, Any] | None = one.read_back(StepName.CUT).get("loss")
     return found
 
 
 # Timeline -----------------------------------------------------------------------------------------
 
 
-def _tries(rows: Sequence[Row]) -> Iterator[tuple[str, int, int | None, str, str]]:
+def _tries(one: Apply, rows: Sequence[Row]) -> Iterator[tuple[str, int, int | None, str, str]]:
     """Each time that a step was carried out: step, begun, ended (None: not by its process), how, words."""
     under_way: dict[str, int] = {}
     for row in rows:
@@ -149,7 +146,8 @@ def _tries(rows: Sequence[Row]) -> Iterator[tuple[str, int, int | None, str, str
                 yield step, under_way[step], None, "interrupted", ""
             under_way[step] = row["recorded_at_ms"]
         elif row["kind"] in (OperationKind.STEP_DONE, OperationKind.STEP_FAILED):
-            how = "done" if row["kind"] == OperationKind.STEP_DONE else "FAILED"
+            is_done = row["kind"] == OperationKind.STEP_DONE
+            how = "FAILED" if not is_done else DONE if one.is_proved(StepName(step)) else UNPROVEN
             yield (
                 step,
                 under_way.pop(step, row["recorded_at_ms"]),
@@ -218,11 +216,18 @@ def _description(step: str) -> str:
 # Loss and repeats ---------------------------------------------------------------------------------
 
 
-def _losses(plan: Plan, recorded: PlanRecorded, one: Apply, rows: Sequence[Row]) -> Section:
+def _losses(period: Period, plan: Plan, recorded: PlanRecorded, one: Apply, rows: Sequence[Row]) -> Section:
     figures = _loss_figures(one)
     is_known = figures is not None
     found = figures if figures is not None else recorded.forecast
     settled = [Settled.of_row(row) for row in rows if row["kind"] == OperationKind.SETTLED]
+    partitions, source = int(found.get("partitions", 0)), plan.from_cluster
+    known = f"Of {counted(partitions, 'partition')} {partitions - len(found.get('losses', ())):,} "
+    is_read_to_its_end = plan.kind.is_planned or found.get("unseen_seconds") == 0
+    if is_known and is_read_to_its_end and one.is_proved(StepName.FENCE):
+        known += f"are known to be complete: writers were fenced, and {source} was read to its end."
+    else:
+        known += f"had all that {source} had when it was read last. What came behind that is not known of any of them."
     return Section(
         title="What was lost, and what was gained, by partition",
         text=(
@@ -233,20 +238,14 @@ def _losses(plan: Plan, recorded: PlanRecorded, one: Apply, rows: Sequence[Row])
             )
             + " Records that the source was known to have and the target had not. They may be fewer: offsets without a "
             "record count. They may be more, by what came after the source was read last.",
-            f"Of {counted(int(found.get('partitions', 0)), 'partition')} all but those below are known to be complete.",
+            known,
         ),
         tables=(
             Table(
                 name="losses",
-                caption=f"Partitions of {plan.from_cluster} that are not known to be complete",
+                caption=f"Partitions of {source} that lacked something, or of which nobody knows",
                 columns=(
-                    "partition",
-                    "copied up to",
-                    "known end",
-                    "records",
-                    "at least",
-                    "at most",
-                    "seconds",
+                    *("partition", "copied up to", "known end", "records", "at least", "at most", "seconds"),
                     "source read",
                 ),
                 rows=tuple(
@@ -270,7 +269,7 @@ def _losses(plan: Plan, recorded: PlanRecorded, one: Apply, rows: Sequence[Row])
                         ),
                     )
                 ),
-                empty="all are complete",
+                empty="none",
             ),
             Table(
                 name="settled",
@@ -285,7 +284,35 @@ def _losses(plan: Plan, recorded: PlanRecorded, one: Apply, rows: Sequence[Row])
                 if settled
                 else "nobody read for them",
             ),
+            _alone(period, plan, one),
         ),
+    )
+
+
+def _alone(period: Period, plan: Plan, one: Apply) -> Table:
+    """What one side turned out to have alone, as this change of direction decided about it; of a failover as others did
+    until the source was lost once more."""
+    lost_again = [
+        row["recorded_at_ms"]
+        for row in period.of_kinds(Promoted.kind)
+        if row["operation_id"] != one.operation_id and Promoted.of_row(row).former == plan.from_cluster
+    ]
+    until_ms = min((at_ms for at_ms in lost_again if at_ms > one.begun_at_ms), default=period.until_ms)
+    return Table(
+        name="alone",
+        caption="What one side turned out to have alone, and what was decided about it",
+        columns=("at", "cluster", "topic", "what", "offsets", "who", "why"),
+        rows=tuple(
+            (at(row["recorded_at_ms"]), cluster, topic, what, offsets, row["operator"], why_of(row))
+            for row, cluster, topic, what, offsets in decisions(period)
+            if row["operation_id"] == one.operation_id
+            or (
+                not plan.kind.is_planned
+                and one.begun_at_ms <= row["recorded_at_ms"] <= until_ms
+                and (cluster, topic in plan.source_names) == (plan.from_cluster, True)
+            )
+        ),
+        empty="nothing was decided" if plan.kind.is_planned else "not known: nothing was decided yet",
     )
 
 
@@ -301,6 +328,7 @@ def _groups(period: Period, plan: Plan, rows: Sequence[Row]) -> Section:
             cuts[content["group"]] = content["cut"]
             places += _places(content)
     repeats = _repeats(period, plan, cuts)
+    bound = "" if plan.kind.is_planned else ", at least"  # commits since its last reading are not known
     return Section(
         title="Groups: where each continues, and what it reads again",
         text=(
@@ -311,7 +339,7 @@ def _groups(period: Period, plan: Plan, rows: Sequence[Row]) -> Section:
             Table(
                 name="groups",
                 caption="Groups that were moved",
-                columns=("group", "partitions set", "otherwise", "records read again"),
+                columns=("group", "partitions set", "otherwise", f"records read again{bound}"),
                 rows=tuple(
                     (
                         group,
@@ -392,7 +420,7 @@ def _repeats(period: Period, plan: Plan, cuts: Mapping[str, str]) -> dict[str, d
 def _decided(plan: Plan, recorded: PlanRecorded) -> Section:
     choices = plan.choices
     facts: dict[str, Cell] = {
-        "accepted": ", ".join(choices.accepted) or "nothing",
+        "accepted": ", ".join(choices.all_accepted) or "nothing",
         "fence": str(choices.fence) + (f"; without a proof: {choices.unproven}" if choices.unproven else ""),
         "left out": ", ".join(choices.left_out) or "nothing",
         "records that one side alone has": "; ".join((*choices.extras, *choices.deficits))
@@ -451,7 +479,8 @@ def _about(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         content = json.loads(row["content"] or "{}")
         names.update(str(content[key]) for key in ("topic", "group") if content.get(key))
-        names.update(map(str, content.get("topics") or ()) if isinstance(content.get("topics"), list) else ())
+        topics = content.get("topics") if isinstance(content.get("topics"), list) else ()
+        names.update(one["topic"] if isinstance(one, Mapping) else str(one) for one in topics)
     return sorted(names)
 
 

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby, zip_longest
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from ledger.facts.operations import (
     PartitionStopped,
 )
 from ledger.facts.tables import Row
+from ledger.mirror.assignment import OF_DIRECTION
 from ledger.reports.documents import Span
 from ledger.reports.periods import Period, partition_words
 
@@ -44,7 +47,7 @@ class LagOverTime:
             last_ms=period.until_ms,
             step_ms=step_ms,
         )
-        return cls(_by_instant(found.table))
+        return cls(_by_instant(_since_turns(found.table, period, flow)))
 
     @property
     def worst(self) -> tuple[int, int, int] | None:
@@ -64,6 +67,18 @@ class LagOverTime:
     def unknown_share(self) -> float | None:
         """Of the instants those at which of some partition nobody knows how far it was."""
         return sum(map(bool, self.unknown)) / len(self.unknown) if self.unknown else None
+
+
+def _since_turns(rows: pa.Table, period: Period, flow: str) -> pa.Table:
+    """Nothing waits while the flow stands still, and else not from before its direction."""
+    waited, topics = rows["lag_ms"], rows["source_topic"]
+    for at_ms, change, stands in period.turns(flow):
+        names = [name for name in pc.unique(topics).to_pylist() if change.names(name)]
+        since = pc.subtract(rows["at_ms"], at_ms)
+        is_about = pc.and_(pc.greater_equal(since, 0), pc.is_in(topics, pa.array(names, pa.string())))
+        least = 0 if stands else pc.min_element_wise(rows["lag_ms"], since, skip_nulls=False)
+        waited = pc.if_else(is_about, least, waited)
+    return rows.set_column(rows.schema.get_field_index("lag_ms"), "lag_ms", waited)
 
 
 def _by_instant(rows: pa.Table) -> list[Row]:
@@ -89,8 +104,9 @@ def _by_instant(rows: pa.Table) -> list[Row]:
 
 
 def outages_of(period: Period, flow: str) -> list[Span]:
-    """Silences of the driver, findings about clusters, and stopped partitions, within the period."""
-    spans = [*period.silences(flow), *_held(period, flow)]
+    """Silences of the driver, findings about clusters, and stopped partitions, within the period; but what a change of
+    direction asks for is none."""
+    spans = [*_while_it_goes(period, flow), *_held(period, flow)]
     return sorted(
         (
             Span(span.name, max(span.start_ms, period.since_ms), min(span.end_ms, period.until_ms))
@@ -99,6 +115,17 @@ def outages_of(period: Period, flow: str) -> list[Span]:
         ),
         key=lambda span: (span.start_ms, span.end_ms, span.name),
     )
+
+
+def _while_it_goes(period: Period, flow: str) -> Iterator[Span]:
+    """Silences of the driver, less the time for which all of its flow stands still."""
+    turns = [(at_ms, stands) for at_ms, one, stands in period.turns(flow) if one.topics is None or one.later]
+    edges = [next(alike)[0] for _, alike in groupby([(0, False), *turns], key=itemgetter(1))]
+    for span in period.silences(flow):
+        for goes_ms, stands_ms in zip_longest(edges[::2], edges[1::2], fillvalue=period.until_ms):
+            start_ms, end_ms = max(span.start_ms, goes_ms), min(span.end_ms, stands_ms)
+            if start_ms < end_ms:
+                yield Span(span.name, start_ms, end_ms)
 
 
 def _held(period: Period, flow: str) -> Iterator[Span]:
@@ -116,7 +143,7 @@ def _held(period: Period, flow: str) -> Iterator[Span]:
         if row["kind"] in (OperationKind.PARTITION_RESUMED, OperationKind.FINDING_CLEARED):
             if key in begun:
                 yield Span(*begun.pop(key), row["recorded_at_ms"])
-        elif key not in begun:
+        elif key not in begun and content.get("cause") not in OF_DIRECTION:
             begun[key] = (_said(row), _since(row))
     for name, since_ms in begun.values():
         yield Span(name, since_ms, period.until_ms)

@@ -104,6 +104,51 @@ def test_a_stop_lasts_until_it_is_resumed_or_the_period_ends(flow: Operated) -> 
     assert stops[0]["what"] == "stopped: orders partition 0 (foreign_write)"
 
 
+TURNS = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E", "topics": None}
+
+
+def asked(of: Operated, kind: str, content: object, seconds: int, **more: Any) -> None:
+    row = {
+        "operation_id": kind,
+        "kind": kind,
+        "operator": "ann",
+        "flow": None,
+        "content": json.dumps(content),
+    }
+    of.append("operations", {**row, **more}, at_ms=at(seconds))
+
+
+def test_while_the_other_direction_holds_nothing_waits_and_nothing_is_out(flow: Operated) -> None:
+    of_topic = {"topic": "orders", "topic_id": "id-of-orders", "partition": 0}
+    stop = {**of_topic, "cause": "promoted", "message": "m", "next": "n"}
+    asked(flow, "promoted", TURNS, 700)
+    asked(flow, "partition_stopped", stop, 701, flow=FLOW, writer=f"flow:{FLOW}")
+    asked(flow, "demoted", TURNS, 3_000)
+    report = told(flow)
+    waited = points(report, "seconds-0")
+    assert {value for at_ms, value in waited.items() if at(710) < at_ms < at(2_990)} == {0}
+    assert 580 <= max(value for at_ms, value in waited.items() if at_ms > at(3_010)) <= 600, "from then on"
+    assert [(row["what"], row["for"]) for row in table(report, "outages")] == [
+        ("driver recorded nothing", "11 min 30 s"),
+        ("driver recorded nothing", "10 min"),
+    ]
+
+
+def test_what_was_left_by_decision_is_in_the_summary(flow: Operated) -> None:
+    alone = {"cluster": "east", "cluster_id": "E", "topic": "orders", "topic_id": "id-of-orders"}
+    for seconds, policy, start, end, of_flow in (
+        (100, "keep_local", 200, 205, None),
+        (110, "salvage", 205, 212, None),
+        (120, "replicate", 212, 230, None),
+        (130, "keep_local", 230, 231, FLOW),
+    ):
+        ranges = [{"partition": 0, "extra_start": start, "extra_end": end}]
+        content = {**alone, "policy": policy, "ranges": ranges}
+        asked(flow, "extras_decided", content, seconds, flow=of_flow)
+    [words] = [one for one in told(flow)["sections"][0]["text"] if "By decision" in one]
+    assert words == "By decision 12 offsets stay at one cluster alone; of these 7 were copied to side topics."
+
+
 def test_what_was_salvaged_once_is_no_flow_that_is_behind(flow: Operated) -> None:
     row = {"writer": f"flow:{FLOW}.salvaged", "writer_epoch": 1, "round": 1, "flow": f"{FLOW}.salvaged"}
     flow.append("writers", {**row, "event": "claimed", "host": "elsewhere:1:2"}, at_ms=at(100))
