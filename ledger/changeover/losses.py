@@ -294,11 +294,8 @@ class Took:
         if kind.is_planned:
             people.append(StepName.STOP_PRODUCERS)
         unseen = any(now.read_back(step).get("by", "").startswith(_TAKEN) for step in people)
-        answered_ms, answers = (
-            loss.get("source_answered_at_ms"),
-            now.read_back(StepName.CHECK).get("is_source_reached"),
-        )
-        is_unknown = kind.is_planned or answers or answered_ms is None
+        answered_ms, check = loss.get("source_answered_at_ms"), now.read_back(StepName.CHECK)
+        is_unknown = kind.is_planned or check.get("is_source_reached") or answered_ms is None
         silent_s = None if is_unknown else (ended_ms - answered_ms) / 1000
         return cls((ended_ms - began_ms) / 1000, silent_s, since, unseen, to_first_commit, idle)
 
@@ -327,9 +324,10 @@ class Took:
         return f"{words}; not seen at work: {', '.join(self.idle)}" if self.idle else words
 
 
-def downtime_span(figures: Row) -> str:
-    """For how long applications had no cluster to write to, the longer measure first: a source was lost before anybody
-    decided."""
+def downtime_span(figures: Row) -> str | None:
+    """For how long applications had no cluster to write to, the longest measure first; None: it was not measured."""
+    if figures.get("downtime_seconds") is None:
+        return None
     bound = "at least " if figures.get("downtime_bound") == "at_least" else ""
     is_planned = figures.get("downtime_since") == StepName.STOP_PRODUCERS
     since = "producers were to be stopped" if is_planned else "the decision"

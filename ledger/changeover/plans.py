@@ -545,8 +545,10 @@ class Apply:
 
     def is_proved(self, step: StepName) -> bool:
         """Whether more than somebody's word says that a step was done: the fence proves that producers are stopped."""
-        found = self.done.get(StepName.FENCE if step is StepName.STOP_PRODUCERS else step)
-        return found is not None and found.is_proved
+        by = StepName.FENCE if step is StepName.STOP_PRODUCERS else step
+        proof = self.read_back(by).get("proof") or ()
+        is_open = proof == "unproven" or any(one["reason"] for one in proof if isinstance(one, Mapping))
+        return by in self.done and not is_open and self.read_back(by).get("by", "hook") == "hook"
 
 
 RowsOf = Callable[[str, Sequence[Filter]], Iterable[Row]]

@@ -52,8 +52,8 @@ def write_bundle(
 
     `about`: what the bundle is of, in words. `reports`, `approvals`: files by name. `key`: a private key as PEM, RSA,
     EC or Ed25519.
-    Raises `PreconditionError` where the folder is there, or no append has a link, `UsageError` where the key is none,
-    and `UnsafeError` where the bundle, once written, is not what its links say: rows were changed.
+    Raises `PreconditionError` where the folder is there, `UsageError` where the key is none, and `UnsafeError` where
+    the bundle, once written, is not what its links say, or has none: rows were changed.
     """
     signer = None if key is None else Signer(key, "[evidence] key")
     if to.exists():
@@ -66,16 +66,9 @@ def write_bundle(
     content["verify.py"] = files("ledger.evidence").joinpath("verifier.py").read_bytes()
     if signer is not None:
         content["key.pem"] = signer.public
-    appends = linked = 0
     for table in TABLES:
-        found = list(_appends(opened, table.name, until, since))
-        content[f"rows/{table.name}.jsonl"] = "".join(_line(*one) for one in found).encode()
-        appends += len(found)
-        linked += sum(one.link is not None for _, one in found)
-    if not linked:
-        raise PreconditionError(
-            "no append of this period has a link: a bundle of it would prove nothing; nothing was written"
-        )
+        lines = (_line(writer, one) for writer, one in _appends(opened, table.name, until, since))
+        content[f"rows/{table.name}.jsonl"] = "".join(lines).encode()
     manifest = {
         "format": _FORMAT,
         "about": about,
@@ -95,12 +88,13 @@ def write_bundle(
     for name, data in content.items():
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         (to / name).write_bytes(data)
-    if faults := verifier.problems(str(to), Counter()):
+    looked: Counter[str] = Counter()
+    if found := verifier.problems(str(to), looked):
         raise UnsafeError(
-            f"{to} was written, and its own check finds {len(faults)} faults: {faults[0]}; rows of the ledger are not "
-            "those that were appended. mirror-ledger verify-ledger says which"
+            f"{to} was written, and its own check finds {len(found)} faults: {found[0]}. Where rows of the ledger are "
+            "not those that were appended, mirror-ledger verify-ledger says which"
         )
-    return appends
+    return looked.total()
 
 
 def _appends(

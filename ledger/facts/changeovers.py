@@ -130,16 +130,6 @@ class StepDone(OperationContent):
     read_back: Mapping[str, Any] = field(default_factory=dict)
     hook: Mapping[str, Any] | None = None
 
-    @property
-    def is_proved(self) -> bool:
-        """False: somebody's word says that it was done."""
-        by, proof = self.read_back.get("by", "hook"), self.read_back.get("proof") or ()
-        return (
-            by == "hook"
-            and proof != "unproven"
-            and not any(one["reason"] for one in proof if isinstance(one, Mapping))
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFailed(OperationContent):

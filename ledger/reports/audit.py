@@ -2,10 +2,10 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ledger.changeover.losses import downtime_span
-from ledger.changeover.plans import APPLY_KINDS, Applies, Apply
+from ledger.changeover.plans import APPLY_KINDS, Applies
 from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.drills import Drilled
 from ledger.facts.extras import DecidedExtras, ExtrasDecided, ExtrasPolicy
@@ -13,7 +13,7 @@ from ledger.facts.operations import ConfigurationChanged, OperationKind
 from ledger.facts.tables import Row
 from ledger.reports.documents import Cell, OverTime, Report, Section, Series, Span, Table
 from ledger.reports.lags import LagOverTime, outages_of
-from ledger.reports.periods import Period, at, by_time, decisions, evidence, head, partition_words, why_of
+from ledger.reports.periods import Period, at, by_time, evidence, head, partition_words, why_of
 from ledger.words import counted, duration, instant, some_of
 
 _MOST_PLOTTED = 4
@@ -28,11 +28,7 @@ _BY_OPERATORS = frozenset(
         *(OperationKind.DEMOTED, OperationKind.FENCE, OperationKind.UNFENCED, OperationKind.HANDED_OVER),
         *(OperationKind.HAND_OVER_UNDONE, OperationKind.SETTLED, OperationKind.MIRROR_SHUT_OUT),
         *(OperationKind.MIRROR_LET_IN, OperationKind.KEYS_RESYNCED),
-        *(
-            OperationKind.PLAN,
-            OperationKind.PLAN_APPROVED,
-            OperationKind.APPLY_CLAIMED,
-        ),
+        *(OperationKind.PLAN, OperationKind.PLAN_APPROVED, OperationKind.APPLY_CLAIMED),
         *(OperationKind.DRILLED, OperationKind.UNDO_BEGUN, OperationKind.LEDGER_REPAIRED),
         *(OperationKind.LEDGER_RESTORED, OperationKind.FACTS_ARCHIVED, OperationKind.FACTS_LEFT),
     }
@@ -207,8 +203,8 @@ def _summary(
             )
         )
     attention = tuple((one,) for one in status.needs_attention)
-    decided = [row for row, *_ in decisions(period) if period.has(row["recorded_at_ms"])]
-    aside = [row for row in decided if json.loads(row["content"])["policy"] == ExtrasPolicy.SALVAGE]
+    decided = [one for one in period.extras if period.has(one[0]["recorded_at_ms"])]
+    kept, aside = _left(decided), _left([one for one in decided if one[1].policy == ExtrasPolicy.SALVAGE])
     return Section(
         title="Summary",
         text=(
@@ -218,8 +214,8 @@ def _summary(
                 if lost
                 else "nothing that was recorded as lost in it still counted as lost at its end."
             ),
-            f"By decision {counted(_left(decided), 'offset')} stay at one cluster alone; of these {_left(aside):,} "
-            "were copied to side topics.",
+            f"By decision {counted(kept, 'offset')} stay at one cluster alone; of these {aside:,} were copied to side "
+            "topics.",
             "At the end of the period "
             + (
                 f"{counted(len(attention), 'thing')} needed attention."
@@ -257,9 +253,9 @@ def _summary(
     )
 
 
-def _left(rows: Iterable[Row]) -> int:
+def _left(decided: Sequence[tuple[Row, ExtrasDecided]]) -> int:
     """How many offsets stay where they lie by these decisions."""
-    local = DecidedExtras.of_rows(row for row in rows if row["kind"] == ExtrasDecided.kind).local
+    local = DecidedExtras.of_rows(row for row, _ in decided).local
     return sum(end - start for ranges in local.values() for start, end in ranges)
 
 
@@ -441,7 +437,7 @@ def _changes(period: Period) -> Section:
                     f"{plan.get('to_cluster', 'unknown')}",
                     str(one.state),
                     one.operator,
-                    _downtime(one),
+                    downtime_span(one.figures),
                     one.figures.get("records_at_least"),
                     one.figures.get("records_at_most"),
                     one.operation_id,
@@ -497,10 +493,6 @@ def _changes(period: Period) -> Section:
     )
 
 
-def _downtime(one: Apply) -> Cell:
-    return None if one.figures.get("downtime_seconds") is None else downtime_span(one.figures)
-
-
 # Configuration ------------------------------------------------------------------------------------
 
 
@@ -518,12 +510,7 @@ def _configuration(period: Period) -> Section:
     )
     last = {row["flow"]: row for row in period.claims}
     changed = tuple(
-        (
-            at(row["recorded_at_ms"]),
-            row["flow"],
-            _changed(change),
-            change.new_hash,
-        )
+        (at(row["recorded_at_ms"]), row["flow"], _changed(change), change.new_hash)
         for row in by_time(period.of_kinds(OperationKind.CONFIGURATION_CHANGED))
         if period.has(row["recorded_at_ms"])
         for change in [ConfigurationChanged.of_row(row)]

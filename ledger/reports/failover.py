@@ -10,11 +10,10 @@ from ledger.changeover.plans import APPLY_KINDS, Applies, Apply, Plan, StepName,
 from ledger.changeover.text import DONE, UNPROVEN, repeated_words
 from ledger.errors import UsageError
 from ledger.facts.changeovers import ApplyClaimed, PlanApproved, PlanRecorded
-from ledger.facts.direction import Promoted
 from ledger.facts.operations import OperationKind, Settled
 from ledger.facts.tables import Row
 from ledger.reports.documents import Cell, Report, Section, Span, Table, Timeline
-from ledger.reports.periods import Period, at, decisions, evidence, head, partition_words, why_of
+from ledger.reports.periods import Period, at, evidence, head, partition_words, why_of
 from ledger.words import counted, instant, some_of
 
 _OF_STEPS = frozenset({*map(str, APPLY_KINDS), str(OperationKind.APPLY_ALIVE)})
@@ -108,7 +107,7 @@ def _summary(plan: Plan, recorded: PlanRecorded, one: Apply, people: Sequence[tu
         "why": why_of({"reason": one.reason, "ticket": one.ticket}),
         "state": _state(one),
         "begun": instant(one.begun_at_ms),
-        "downtime": None if figures.get("downtime_seconds") is None else downtime_span(figures),
+        "downtime": downtime_span(figures),
         "lost": None if loss is None else loss_words(loss),
         "forecast of what is read again": repeated_words(forecast) if "repeated" in forecast else None,
     }
@@ -193,7 +192,7 @@ def _timeline(one: Apply, tries: Sequence[tuple[str, int, int | None, str, str]]
                 rows=tuple(
                     (
                         step,
-                        _description(step),
+                        StepName(step).description if step in tuple(StepName) else "",
                         at(begun),
                         None if ended is None else round((ended - begun) / 1000, 1),
                         how,
@@ -207,10 +206,6 @@ def _timeline(one: Apply, tries: Sequence[tuple[str, int, int | None, str, str]]
             ),
         ),
     )
-
-
-def _description(step: str) -> str:
-    return StepName(step).description if step in tuple(StepName) else ""
 
 
 # Loss and repeats ---------------------------------------------------------------------------------
@@ -290,29 +285,28 @@ def _losses(period: Period, plan: Plan, recorded: PlanRecorded, one: Apply, rows
 
 
 def _alone(period: Period, plan: Plan, one: Apply) -> Table:
-    """What one side turned out to have alone, as this change of direction decided about it; of a failover as others did
-    until the source was lost once more."""
-    lost_again = [
-        row["recorded_at_ms"]
-        for row in period.of_kinds(Promoted.kind)
-        if row["operation_id"] != one.operation_id and Promoted.of_row(row).former == plan.from_cluster
-    ]
-    until_ms = min((at_ms for at_ms in lost_again if at_ms > one.begun_at_ms), default=period.until_ms)
+    """What was decided about extras by this change of direction, or about those of a lost source until it was back."""
+    since_ms, turns = one.begun_at_ms, period.goes(plan.flows[0])
+    back_ms = next((at_ms for at_ms, _ in turns if at_ms > since_ms), period.until_ms)
     return Table(
         name="alone",
         caption="What one side turned out to have alone, and what was decided about it",
-        columns=("at", "cluster", "topic", "what", "offsets", "who", "why"),
+        columns=("at", "cluster", "topic", "what becomes of it", "offsets", "who", "why"),
         rows=tuple(
-            (at(row["recorded_at_ms"]), cluster, topic, what, offsets, row["operator"], why_of(row))
-            for row, cluster, topic, what, offsets in decisions(period)
-            if row["operation_id"] == one.operation_id
-            or (
-                not plan.kind.is_planned
-                and one.begun_at_ms <= row["recorded_at_ms"] <= until_ms
-                and (cluster, topic in plan.source_names) == (plan.from_cluster, True)
+            (
+                *(at(row["recorded_at_ms"]), extras.cluster, extras.topic, extras.policy),
+                *(
+                    sum(part.extra_end - part.extra_start for part in extras.ranges),
+                    row["operator"],
+                    why_of(row),
+                ),
             )
+            for row, extras in period.extras
+            for is_lost in [not plan.kind.is_planned and extras.cluster == plan.from_cluster]
+            if row["operation_id"] == one.operation_id
+            or (is_lost and since_ms <= row["recorded_at_ms"] <= back_ms)
         ),
-        empty="nothing was decided" if plan.kind.is_planned else "not known: nothing was decided yet",
+        empty="nothing was decided",
     )
 
 

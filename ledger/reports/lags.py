@@ -2,20 +2,12 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import groupby, zip_longest
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ledger.facts.operations import (
-    FINDING_KINDS,
-    STOP_KINDS,
-    FindingRaised,
-    OperationKind,
-    PartitionStopped,
-)
+from ledger.facts.operations import FINDING_KINDS, STOP_KINDS, FindingRaised, OperationKind, PartitionStopped
 from ledger.facts.tables import Row
 from ledger.mirror.assignment import OF_DIRECTION
 from ledger.reports.documents import Span
@@ -47,7 +39,8 @@ class LagOverTime:
             last_ms=period.until_ms,
             step_ms=step_ms,
         )
-        return cls(_by_instant(_since_turns(found.table, period, flow)))
+        goes = period.goes(flow)
+        return cls([_since_it_goes(row, goes) for row in _by_instant(found.table)])
 
     @property
     def worst(self) -> tuple[int, int, int] | None:
@@ -69,16 +62,10 @@ class LagOverTime:
         return sum(map(bool, self.unknown)) / len(self.unknown) if self.unknown else None
 
 
-def _since_turns(rows: pa.Table, period: Period, flow: str) -> pa.Table:
-    """Nothing waits while the flow stands still, and else not from before its direction."""
-    waited, topics = rows["lag_ms"], rows["source_topic"]
-    for at_ms, change, stands in period.turns(flow):
-        names = [name for name in pc.unique(topics).to_pylist() if change.names(name)]
-        since = pc.subtract(rows["at_ms"], at_ms)
-        is_about = pc.and_(pc.greater_equal(since, 0), pc.is_in(topics, pa.array(names, pa.string())))
-        least = 0 if stands else pc.min_element_wise(rows["lag_ms"], since, skip_nulls=False)
-        waited = pc.if_else(is_about, least, waited)
-    return rows.set_column(rows.schema.get_field_index("lag_ms"), "lag_ms", waited)
+def _since_it_goes(row: Row, goes: Sequence[tuple[int, int]]) -> Row:
+    """Nothing waits while the other direction holds, nor from before this one."""
+    since_ms = [row["at_ms"] - begins for begins, ends in goes if begins <= row["at_ms"] < ends]
+    return row if row["lag_ms"] is None else {**row, "lag_ms": min(row["lag_ms"], *(since_ms or [0]))}
 
 
 def _by_instant(rows: pa.Table) -> list[Row]:
@@ -106,7 +93,13 @@ def _by_instant(rows: pa.Table) -> list[Row]:
 def outages_of(period: Period, flow: str) -> list[Span]:
     """Silences of the driver, findings about clusters, and stopped partitions, within the period; but what a change of
     direction asks for is none."""
-    spans = [*_while_it_goes(period, flow), *_held(period, flow)]
+    silences = [
+        Span(span.name, max(span.start_ms, begins), min(span.end_ms, ends))
+        for span in period.silences(flow)
+        for begins, ends in period.goes(flow)
+        if max(span.start_ms, begins) < min(span.end_ms, ends)
+    ]
+    spans = [*silences, *_held(period, flow)]
     return sorted(
         (
             Span(span.name, max(span.start_ms, period.since_ms), min(span.end_ms, period.until_ms))
@@ -115,17 +108,6 @@ def outages_of(period: Period, flow: str) -> list[Span]:
         ),
         key=lambda span: (span.start_ms, span.end_ms, span.name),
     )
-
-
-def _while_it_goes(period: Period, flow: str) -> Iterator[Span]:
-    """Silences of the driver, less the time for which all of its flow stands still."""
-    turns = [(at_ms, stands) for at_ms, one, stands in period.turns(flow) if one.topics is None or one.later]
-    edges = [next(alike)[0] for _, alike in groupby([(0, False), *turns], key=itemgetter(1))]
-    for span in period.silences(flow):
-        for goes_ms, stands_ms in zip_longest(edges[::2], edges[1::2], fillvalue=period.until_ms):
-            start_ms, end_ms = max(span.start_ms, goes_ms), min(span.end_ms, stands_ms)
-            if start_ms < end_ms:
-                yield Span(span.name, start_ms, end_ms)
 
 
 def _held(period: Period, flow: str) -> Iterator[Span]:

@@ -1,16 +1,16 @@
 """A ledger over a period, as reports ask it: one cut, from whose rows all of a report comes."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import zip_longest
 from typing import Any
 
 from ledger.answers.ledger import Ledger
 from ledger.errors import PreconditionError, UsageError
-from ledger.facts.deficits import DeficitsDecided
-from ledger.facts.direction import DIRECTION_KINDS, Demoted, DirectionChange, Promoted
+from ledger.facts.direction import DIRECTION_KINDS, Demoted, Promoted
 from ledger.facts.extras import ExtrasDecided
 from ledger.facts.links import root_of
 from ledger.facts.roles import SILENT_HEARTBEATS
@@ -93,18 +93,25 @@ class Period:
         rows = self.ledger.snapshot.rows(WRITERS.name, [("event", "=", "claimed")])
         return [row for row in in_order(rows) if row["flow"] is not None]
 
-    def turns(self, flow: str) -> Sequence[tuple[int, DirectionChange, bool]]:
-        """When the direction of a flow's pair was changed, how, and whether the flow stands still from then on."""
-        of_flow = [
-            (row["source_cluster"], row["target_cluster"]) for row in self.claims if row["flow"] == flow
-        ]
-        found = []
+    @property
+    def extras(self) -> list[tuple[Row, ExtrasDecided]]:
+        """What people decided about records that one cluster alone has; drivers decide about markers."""
+        rows = self.of_kinds(ExtrasDecided.kind)
+        return [(row, ExtrasDecided.of_row(row)) for row in rows if row["flow"] is None]
+
+    def goes(self, flow: str) -> list[tuple[int, int]]:
+        """From when until when a flow's direction held, as far as changes of all of its pair say."""
+        last = next((row for row in reversed(self.claims) if row["flow"] == flow), {})
+        source, target = last.get("source_cluster"), last.get("target_cluster")
+        edges = [(0, True)]
         for row in by_time(self.of_kinds(*DIRECTION_KINDS)):
             one = Promoted.of_row(row) if row["kind"] == Promoted.kind else Demoted.of_row(row)
-            if {one.cluster, one.former} == {*of_flow[-1]}:
-                stands = isinstance(one, Promoted) == (one.cluster == of_flow[-1][1])
-                found.append((row["recorded_at_ms"], one, stands))
-        return found
+            is_whole = (one.topics is None or one.later) and {one.cluster, one.former} == {source, target}
+            holds = isinstance(one, Promoted) != (one.cluster == target)
+            if is_whole and holds != edges[-1][1]:
+                edges.append((row["recorded_at_ms"], holds))
+        times = [at_ms for at_ms, _ in edges]
+        return list(zip_longest(times[::2], times[1::2], fillvalue=self.until_ms + 1))
 
     def silences(self, flow: str) -> list[Span]:
         """When nothing of its driver was recorded for three heartbeats or longer."""
@@ -172,19 +179,6 @@ def evidence(period: Period) -> Section:
             ),
         ),
     )
-
-
-def decisions(period: Period) -> Iterator[tuple[Row, str, str, str, int]]:
-    """What people decided about records that one side alone has: the row, where they lie, topic, policy, offsets."""
-    for row in period.of_kinds(ExtrasDecided.kind, DeficitsDecided.kind):
-        if row["kind"] == DeficitsDecided.kind:
-            lacked = DeficitsDecided.of_row(row)
-            offsets = sum(one.return_end - one.return_start for one in lacked.ranges)
-            yield row, lacked.holder, lacked.held_topic, f"lost at {lacked.cluster}: {lacked.policy}", offsets
-        elif row["flow"] is None:  # of a flow: markers of transactions
-            alone = ExtrasDecided.of_row(row)
-            offsets = sum(one.extra_end - one.extra_start for one in alone.ranges)
-            yield row, alone.cluster, alone.topic, f"never copied: {alone.policy}", offsets
 
 
 def by_time(rows: Iterable[Row]) -> list[Row]:

@@ -53,11 +53,9 @@ def drill_command(
     groups: tuple[str, ...],
     records: int,
     accepted: tuple[str, ...],
-    overwrite_newer: bool,
-    accept_unproven_shut_out: bool,
-    despite_objectives: bool,
     why: Why,
     form: Form,
+    **risks: bool,
 ) -> None:
     """Try a failover's places at --to: commit them for groups `drill-GROUP`, read there, compare, and remove them.
 
@@ -70,9 +68,7 @@ def drill_command(
         fence=FenceChoice.NONE,
         unproven="a drill fences nothing",
         source_given_up=True,
-        overwrite_newer=overwrite_newer,
-        accept_unproven_shut_out=accept_unproven_shut_out,
-        despite_objectives=despite_objectives,
+        **risks,
     )
     asked = AskedDrill(AskedRehearsal(Direction(source, target), choices), records)
     done = drill(command_context(context, why), asked, say)

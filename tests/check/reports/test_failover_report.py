@@ -160,7 +160,7 @@ def test_a_failover_says_each_step_what_was_lost_and_why(tmp_path: Path, empty_l
         [{**planned, **decision, "recorded_at_ms": started_ms}],
     )
     alone = table(failover_report(Period.of(Ledger.open(period.ledger.config), None), operation_id), "alone")
-    assert [(one["topic"], one["what"], one["offsets"]) for one in alone] == [
-        ("users", "never copied: keep_local", 5)
+    assert [(one["topic"], one["what becomes of it"], one["offsets"]) for one in alone] == [
+        ("users", "keep_local", 5)
     ]
     pair.end()
