@@ -44,10 +44,7 @@ class PlaceResult(DescribedName):
 
     NOT_COMMITTED = "not_committed", "the target did not take the commit, or has another one"
     NO_PLACE = "no_place", "the log of the target does not reach to it, or not back to it"
-    NOT_COMPARED = (
-        "not_compared",
-        "the source did not answer, has the record no more, or it lies further behind",
-    )
+    NOT_COMPARED = "not_compared", "the source does not answer, lacks the record, or it lies further behind"
     AT_END = "at_end", "nothing is unread at the source, and nothing lies behind the place"
     NOT_COPIED = "not_copied", "what is unread is not copied yet: a failover would lose it"
     SAME = "same", "the first record behind the place is the first one that is unread"
@@ -103,7 +100,7 @@ def judged(answer: Row, there: ReadThere, here: UnreadHere, *, copied_to: int | 
 
 
 def _behind(answer: Row, number: int) -> PlaceResult:
-    """Of a place with so many records in front of the first unread one: whether the plan says so, or does not know."""
+    """Tell whether the plan says that so many records lie in front of the first unread one, or does not know."""
     said = [answer.get(name) for name in ("repeated", "others")]
     is_unknown = answer["committed_offset"] is None or answer["status"] == TranslationStatus.AHEAD
     is_said = is_unknown or None in said or number <= sum(one or 0 for one in said)
@@ -152,7 +149,7 @@ class Drill:
 
     @property
     def against(self) -> list[str]:
-        """What else stands against the failover than its places: all that blocks the plan, and what it loses."""
+        """Reasons against the failover beside its places: all that blocks the plan, and what it loses."""
         forecast, source = self.made.forecast, self.made.plan.from_cluster
         found = [f"blocked: {words}" for words in causes_of(self.made.recorded_blockers)]
         if forecast["records_at_least"] != 0:
@@ -167,10 +164,14 @@ class Drill:
     def verdict(self) -> DrillVerdict:
         if self.is_interrupted or any(one.is_failure for one in self.results.values()):
             return DrillVerdict.FAILED
-        is_compared = self.results and PlaceResult.NOT_COMPARED not in self.results.values()
-        return (
-            DrillVerdict.INCOMPLETE if self.against or self.stuck or not is_compared else DrillVerdict.PASSED
-        )
+        if (
+            self.against
+            or self.stuck
+            or not self.results
+            or PlaceResult.NOT_COMPARED in self.results.values()
+        ):
+            return DrillVerdict.INCOMPLETE
+        return DrillVerdict.PASSED
 
     @property
     def by_group(self) -> dict[str, dict[str, int]]:

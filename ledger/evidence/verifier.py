@@ -64,9 +64,7 @@ def link_of(table: str, previous: str, columns: dict[str, Any]) -> str:
     return "v1." + digest(text.encode())
 
 
-def problems_of_rows(
-    folder: str, manifest: dict[str, Any], heads: Heads, looked: Counter[str]
-) -> Iterator[str]:
+def problems_of_rows(folder: str, manifest: Any, heads: Heads, looked: Counter[str]) -> Iterator[str]:
     """Appends that are not what their link says, or do not follow the one before; `heads` gets the last links."""
     for one in manifest["before"]:
         heads[one["table"], one["writer"]] = (one["epoch"], one["round"], one["link"])
@@ -134,9 +132,8 @@ def word(text: str) -> str:
 def verifying(folder: str, key: str, signature: str, signed: str) -> str:
     """What openssl is asked with: keys of Ed25519 have a way of their own, known by the key's beginning."""
     if b"MCowBQYDK2Vw" in read(folder, key):
-        return (
-            f"pkeyutl -verify -pubin -inkey {word(key)} -rawin -in {word(signed)} -sigfile {word(signature)}"
-        )
+        key_and_file = f"-inkey {word(key)} -rawin -in {word(signed)}"
+        return f"pkeyutl -verify -pubin {key_and_file} -sigfile {word(signature)}"
     return f"dgst -sha256 -verify {word(key)} -signature {word(signature)} {word(signed)}"
 
 

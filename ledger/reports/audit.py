@@ -228,14 +228,8 @@ def _summary(
                 name="flows",
                 caption="Flows",
                 columns=(
-                    "flow",
-                    "records copied",
-                    "offsets lost",
-                    "most records behind",
-                    "when",
-                    "longest wait (s)",
-                    "outages and stops",
-                    "not known for",
+                    *("flow", "records copied", "offsets lost", "most records behind"),
+                    *("when", "longest wait (s)", "outages and stops", "not known for"),
                 ),
                 rows=tuple(rows),
                 empty="none",
@@ -254,7 +248,7 @@ def _summary(
 
 
 def _left(decided: Sequence[tuple[Row, ExtrasDecided]]) -> int:
-    """How many offsets stay where they lie by these decisions."""
+    """Count the offsets that stay where they lie by these decisions."""
     local = DecidedExtras.of_rows(row for row, _ in decided).local
     return sum(end - start for ranges in local.values() for start, end in ranges)
 
@@ -284,11 +278,8 @@ def _gained_and_lost(sums: Sequence[Row]) -> Section:
                 name="causes",
                 caption="Source offsets by what became of them",
                 columns=(
-                    "flow",
-                    "what became of them",
-                    "source offsets",
-                    "records at the target",
-                    "bytes copied",
+                    *("flow", "what became of them", "source offsets"),
+                    *("records at the target", "bytes copied"),
                 ),
                 rows=rows,
                 empty="nothing was recorded in the period",
@@ -335,15 +326,8 @@ def _loss_section(losses: Sequence[tuple[Cell, ...]]) -> Section:
                 name="losses",
                 caption="Stretches, those that lost most first",
                 columns=(
-                    "flow",
-                    "source partition",
-                    "what",
-                    "first offset",
-                    "end",
-                    "offsets that count as lost",
-                    "records not paired",
-                    "now",
-                    "recorded",
+                    *("flow", "source partition", "what", "first offset", "end"),
+                    *("offsets that count as lost", "records not paired", "now", "recorded"),
                 ),
                 rows=tuple(losses),
                 empty="nothing was lost, made void or left unpaired",
@@ -459,14 +443,8 @@ def _changes(period: Period) -> Section:
                 name="changes",
                 caption="Changes of direction",
                 columns=(
-                    "begun",
-                    "what",
-                    "state",
-                    "who",
-                    "downtime",
-                    "lost, at least",
-                    "lost, at most",
-                    "operation",
+                    *("begun", "what", "state", "who"),
+                    *("downtime", "lost, at least", "lost, at most", "operation"),
                 ),
                 rows=tuple(rows),
                 empty="none was begun in the period",

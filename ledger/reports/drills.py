@@ -54,17 +54,8 @@ def _summary(found: Drills) -> Section:
                 name="drills",
                 caption="Drills",
                 columns=(
-                    "at",
-                    "from",
-                    "to",
-                    "verdict",
-                    "groups",
-                    "places",
-                    "lost, at least",
-                    "lost, at most",
-                    "an apply would take (s)",
-                    "who",
-                    "why",
+                    *("at", "from", "to", "verdict", "groups", "places"),
+                    *("lost, at least", "lost, at most", "an apply would take (s)", "who", "why"),
                 ),
                 rows=tuple(_row(row, done) for row, done in found),
                 empty="none",
@@ -97,20 +88,14 @@ def _over_time(found: Drills) -> Section:
         return Section(
             title="Over time", text=("One drill of each way was made: there is nothing to compare yet.",)
         )
-    plots: tuple[tuple[str, str, str, Callable[[Drilled], float | None]], ...] = (
-        (
-            "losses",
-            "Records that a failover would have lost, at most",
-            "records",
-            lambda one: one.records_at_most,
-        ),
-        (
-            "seconds",
-            "What an apply would have taken, as it was forecast",
-            "seconds",
-            lambda one: one.apply_seconds,
-        ),
+    lost, taken = (
+        "Records that a failover would have lost, at most",
+        "What an apply would have taken, by forecast",
     )
+    values: dict[str, tuple[str, str, Callable[[Drilled], float | None]]] = {
+        "losses": ("records", lost, lambda one: one.records_at_most),
+        "seconds": ("seconds", taken, lambda one: one.apply_seconds),
+    }
     return Section(
         title="Over time",
         plots=tuple(
@@ -123,7 +108,7 @@ def _over_time(found: Drills) -> Section:
                     for way, of_way in sorted(ways.items())
                 ),
             )
-            for name, caption, unit, value in plots
+            for name, (unit, caption, value) in values.items()
         ),
     )
 

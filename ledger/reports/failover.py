@@ -285,7 +285,7 @@ def _losses(period: Period, plan: Plan, recorded: PlanRecorded, one: Apply, rows
 
 
 def _alone(period: Period, plan: Plan, one: Apply) -> Table:
-    """What was decided about extras by this change of direction, or about those of a lost source until it was back."""
+    """Extras with what this change of direction decided about them; of a lost source until it was back."""
     since_ms, turns = one.begun_at_ms, period.goes(plan.flows[0])
     back_ms = next((at_ms for at_ms, _ in turns if at_ms > since_ms), period.until_ms)
     return Table(
@@ -362,12 +362,8 @@ def _groups(period: Period, plan: Plan, rows: Sequence[Row]) -> Section:
                 name="places",
                 caption="Where groups continue",
                 columns=(
-                    "group",
-                    "partition",
-                    "had committed",
-                    "target partition",
-                    "continues at",
-                    "how sure",
+                    *("group", "partition", "had committed"),
+                    *("target partition", "continues at", "how sure"),
                 ),
                 rows=tuple(places),
                 empty="no place was set by this operation",

@@ -63,7 +63,7 @@ class LagOverTime:
 
 
 def _since_it_goes(row: Row, goes: Sequence[tuple[int, int]]) -> Row:
-    """Nothing waits while the other direction holds, nor from before this one."""
+    """Count a wait from when this direction began to hold, and none while the other one does."""
     since_ms = [row["at_ms"] - begins for begins, ends in goes if begins <= row["at_ms"] < ends]
     return row if row["lag_ms"] is None else {**row, "lag_ms": min(row["lag_ms"], *(since_ms or [0]))}
 

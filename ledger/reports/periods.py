@@ -95,12 +95,12 @@ class Period:
 
     @property
     def extras(self) -> list[tuple[Row, ExtrasDecided]]:
-        """What people decided about records that one cluster alone has; drivers decide about markers."""
+        """Decisions of people about records that one cluster alone has; drivers decide about markers."""
         rows = self.of_kinds(ExtrasDecided.kind)
         return [(row, ExtrasDecided.of_row(row)) for row in rows if row["flow"] is None]
 
     def goes(self, flow: str) -> list[tuple[int, int]]:
-        """From when until when a flow's direction held, as far as changes of all of its pair say."""
+        """Return from when until when a flow's direction held, as far as changes of all of its pair say."""
         last = next((row for row in reversed(self.claims) if row["flow"] == flow), {})
         source, target = last.get("source_cluster"), last.get("target_cluster")
         edges = [(0, True)]

@@ -19,6 +19,7 @@ from ledger.facts.operations import Why
 from ledger.facts.ways import Direction
 from ledger.words import counted, duration
 
+_RISKS = (NEWER, MIRROR_NOT_SHUT_OUT, OBJECTIVE)
 _COLUMNS = "group_id string, places bigint, " + ", ".join(f"{one} bigint" for one in PlaceResult)
 
 
@@ -36,11 +37,7 @@ _COLUMNS = "group_id string, places bigint, " + ", ".join(f"{one} bigint" for on
     show_default=True,
     help="How many are read at most behind each place.",
 )
-@accept_option(
-    (NEWER, MIRROR_NOT_SHUT_OUT, OBJECTIVE),
-    STATUSES_OF_PLANS,
-    help="As plan failover takes it. Can be repeated.",
-)
+@accept_option(_RISKS, STATUSES_OF_PLANS, help="As plan failover takes it. Can be repeated.")
 @why_options
 @table_options
 @click.pass_context
