@@ -88,13 +88,13 @@ def write_bundle(
     for name, data in content.items():
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         (to / name).write_bytes(data)
-    looked: Counter[str] = Counter()
-    if found := verifier.problems(str(to), looked):
+    counts: Counter[str] = Counter()
+    if found := verifier.problems(str(to), counts):
         raise UnsafeError(
             f"{to} was written, and its own check finds {len(found)} faults: {found[0]}. Where rows of the ledger are "
             "not those that were appended, mirror-ledger verify-ledger says which"
         )
-    return looked.total()
+    return counts.total()
 
 
 def _appends(

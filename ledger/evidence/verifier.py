@@ -64,7 +64,7 @@ def link_of(table: str, previous: str, columns: dict[str, Any]) -> str:
     return "v1." + digest(text.encode())
 
 
-def problems_of_rows(folder: str, manifest: Any, heads: Heads, looked: Counter[str]) -> Iterator[str]:
+def problems_of_rows(folder: str, manifest: Any, heads: Heads, counts: Counter[str]) -> Iterator[str]:
     """Appends that are not what their link says, or do not follow the one before; `heads` gets the last links."""
     for one in manifest["before"]:
         heads[one["table"], one["writer"]] = (one["epoch"], one["round"], one["link"])
@@ -73,7 +73,7 @@ def problems_of_rows(folder: str, manifest: Any, heads: Heads, looked: Counter[s
             append = json.loads(line)
             chain = (table, append["writer"])
             what = f"{table!r}: epoch {append['epoch']!r} round {append['round']!r} of {append['writer']!r}"
-            looked["unlinked" if append["link"] is None else "linked"] += 1
+            counts["unlinked" if append["link"] is None else "linked"] += 1
             epoch, number, previous = heads.get(chain, (-1, -1, ""))
             if (append["epoch"], append["round"]) <= (epoch, number):
                 yield f"{what} is not behind the one before it"
@@ -88,7 +88,7 @@ def problems_of_rows(folder: str, manifest: Any, heads: Heads, looked: Counter[s
             if link_of(table, previous, rows) != append["link"]:
                 yield f"{what}, or the one before it, is not what its link was made of"
             heads[chain] = (append["epoch"], append["round"], append["link"])
-    if not looked["linked"]:
+    if not counts["linked"]:
         yield "no append has a link: nothing shows that a row is as it was"
 
 
@@ -107,15 +107,15 @@ def problems_of_heads(folder: str, manifest: dict[str, Any], heads: Heads) -> It
         yield "the root of the heads is not that of the manifest"
 
 
-def problems(folder: str, looked: Counter[str]) -> list[str]:
-    """What is wrong with a bundle, in words; `looked` gets how many appends were read, `linked` and `unlinked`."""
+def problems(folder: str, counts: Counter[str]) -> list[str]:
+    """What is wrong with a bundle, in words; `counts` gets how many appends were read, `linked` and `unlinked`."""
     try:
         manifest = json.loads(read(folder, "manifest.json"))
         if manifest["format"] != 1:
             return [f"the bundle has format {manifest['format']!r}, and this file verifies format 1"]
         heads: Heads = {}
         found = list(problems_of_files(folder, manifest))
-        found += problems_of_rows(folder, manifest, heads, looked)
+        found += problems_of_rows(folder, manifest, heads, counts)
         found += problems_of_heads(folder, manifest, heads)
         return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -159,15 +159,15 @@ def openssl_lines(folder: str) -> Iterator[tuple[str, str]]:
 
 def main(arguments: list[str]) -> int:
     folder = arguments[0] if arguments else os.path.dirname(os.path.abspath(__file__))
-    looked: Counter[str] = Counter()
-    found = problems(folder, looked)
+    counts: Counter[str] = Counter()
+    found = problems(folder, counts)
     lines = [f"WRONG: {one}" for one in found] or [
         "every file, append, link and head is what the manifest says"
     ]
     lines += [
-        f"looked at: {looked['linked']} appends with a link, {looked['unlinked']} without one (nothing shows how their "
+        f"checked: {counts['linked']} appends with a link, {counts['unlinked']} without one (nothing shows how their "
         "rows were)",
-        "not looked at: signatures and time stamps; whether report.html and report.json say what the rows say",
+        "not checked: signatures and time stamps; whether report.html and report.json say what the rows say",
     ]
     if os.path.isfile(os.path.join(folder, "manifest.json")):
         lines += [part for what, line in openssl_lines(folder) for part in (f"# {what}", line)]
