@@ -164,12 +164,8 @@ class Drill:
     def verdict(self) -> DrillVerdict:
         if self.is_interrupted or any(one.is_failure for one in self.results.values()):
             return DrillVerdict.FAILED
-        if (
-            self.against
-            or self.stuck
-            or not self.results
-            or PlaceResult.NOT_COMPARED in self.results.values()
-        ):
+        is_compared = self.results and PlaceResult.NOT_COMPARED not in self.results.values()
+        if self.against or self.stuck or not is_compared:
             return DrillVerdict.INCOMPLETE
         return DrillVerdict.PASSED
 

@@ -118,6 +118,8 @@ def test_a_failover_says_each_step_what_was_lost_and_why(tmp_path: Path, empty_l
         "them."
     )
     assert table(report, "alone") == []
+    [handed_over] = [row["about"] for row in table(report, "recorded") if row["kind"] == "handed_over"]
+    assert handed_over == "orders, users"
     [lost] = table(report, "losses")
     assert (lost["partition"], lost["records"], lost["at least"]) == ("users partition 0", 3, 3)
     assert {row["group"] for row in table(report, "groups")} == set(GROUPS)
