@@ -240,17 +240,12 @@ class PlannedTopic:
     topic_id: str
 
 
-RISKS = {
-    "unproven": "unproven",
-    "producers_stopped": "producers_stopped",
-    "confirmed_super_users": "super_user",
-    "source_given_up": "source_answers",
-    "accept_unproven_shut_out": "mirror_not_shut_out",
-    "overwrite_newer": "newer",
-    "despite_objectives": "objective",
-    "given_up": "lost_with_topic",
-}
-"""By field of `Choices` the name of a risk, which people accept by it (`--accept`)."""
+_BACK = ChangeoverKind.FAILBACK, ChangeoverKind.PROTECT
+
+
+def _typed(default: Any, option: str, *kinds: ChangeoverKind, **more: Any) -> Any:
+    """A choice, and how another one than the default is typed, where plans of some kinds alone have it of these."""
+    return field(default=default, metadata={"option": option, "kinds": kinds or (*ChangeoverKind,), **more})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,12 +297,13 @@ class Choices:
 
     @property
     def all_accepted(self) -> list[str]:
-        """As `--accept` takes them."""
-        found = [*self.accepted]
-        for name, risk in RISKS.items():
-            value = getattr(self, name)
-            words = value if isinstance(value, tuple) else [value] * bool(value)
-            found += [risk if word is True else f"{risk}={word}" for word in words]
+        """Words that `--accept` takes, those of risks that are no status of a translation among them."""
+        found: list[str] = []
+        for one in fields(self):
+            option, value = one.metadata["option"], getattr(self, one.name)
+            if value and option.startswith("--accept "):
+                each = value if isinstance(value, tuple) else (value,)
+                found += [option.removeprefix("--accept ").format(word) for word in each]
         return found
 
 

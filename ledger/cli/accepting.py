@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from ledger.changeover.planning import CHANGELOG
-from ledger.changeover.plans import RISKS
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, UNREAD_ADVICE, WITHOUT_OFFSET
 from ledger.offsets.statuses import FORMER
 
@@ -16,20 +15,17 @@ _Command = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """One that is no status of a translation: `--accept NAME`, or `--accept NAME=WORD` where `word` says which.
+    """One that is no status of a translation: `--accept name`, or `--accept name=WORD` where `word` says which.
 
     `argument`: of the command, which is given whether it was accepted, or the word, or all words where it
     `is_repeated`. `former`: the option that accepted it in earlier versions, which is understood still; None: none did.
     """
 
+    name: str
     argument: str
     former: str | None = None
     word: str | None = None
     is_repeated: bool = False
-
-    @property
-    def name(self) -> str:
-        return RISKS[self.argument]
 
     @property
     def spelled(self) -> str:
@@ -44,14 +40,18 @@ class Risk:
         return words[-1] if words else None
 
 
-OBJECTIVE = Risk("despite_objectives", "--despite-objectives")
-NEWER = Risk("overwrite_newer", "--overwrite-newer")
-SOURCE_ANSWERS = Risk("source_given_up", "--source-given-up")
-MIRROR_NOT_SHUT_OUT = Risk("accept_unproven_shut_out", "--accept-unproven-shut-out")
-PRODUCERS_STOPPED = Risk("producers_stopped", "--producers-stopped")
-UNPROVEN = Risk("unproven", "--unproven", "REASON")
-SUPER_USER = Risk("confirmed_super_users", "--confirm-super-user", "User:NAME", is_repeated=True)
-LOST_WITH_TOPIC = Risk("given_up", word="TOPIC", is_repeated=True)
+OBJECTIVE = Risk("objective", "despite_objectives", "--despite-objectives")
+NEWER = Risk("newer", "overwrite_newer", "--overwrite-newer")
+SOURCE_ANSWERS = Risk("source_answers", "source_given_up", "--source-given-up")
+MIRROR_NOT_SHUT_OUT = Risk("mirror_not_shut_out", "accept_unproven_shut_out", "--accept-unproven-shut-out")
+PRODUCERS_STOPPED = Risk("producers_stopped", "producers_stopped", "--producers-stopped")
+UNPROVEN = Risk("unproven", "unproven", "--unproven", "REASON")
+SUPER_USER = Risk(
+    "super_user", "confirmed_super_users", "--confirm-super-user", "User:NAME", is_repeated=True
+)
+
+
+LOST_WITH_TOPIC = Risk("lost_with_topic", "given_up", word="TOPIC", is_repeated=True)
 
 
 OF_PLANS = (
