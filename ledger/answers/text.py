@@ -62,13 +62,15 @@ def report_lines(report: FlowReport) -> Iterator[Line]:
 
 def render_open_apply(one: OpenApply, *, at_ms: int, width: int = WIDTH) -> str:
     """What stands before all flows: a change of direction that has begun and has not ended."""
-    lines = _folded("", open_apply_title(one), width, indent=2)
+    lines = _folded("", open_apply_title(one, at_ms=at_ms), width, indent=2)
     lines += [line for section in open_apply_lines(one, at_ms=at_ms) for line in section.folded(width)]
     return "\n".join(lines) + "\n"
 
 
-def open_apply_title(one: OpenApply) -> str:
-    """That it has begun, in a sentence."""
+def open_apply_title(one: OpenApply, *, at_ms: int) -> str:
+    """How far it is, in a sentence."""
+    if one.state == ApplyState.OPEN and not one.is_left:
+        return f"{one.what} is {one.state_words(at_ms)}"
     state = "is being undone" if one.state == ApplyState.UNDOING else "has begun"
     return f"{one.what} {state}, and has not come to its end"
 
@@ -91,8 +93,9 @@ def open_apply_lines(one: OpenApply, *, at_ms: int) -> Iterator[Line]:
         yield Line("step", f"{one.step}{how}")
     if one.so_far:
         yield Line("so far", ", ".join(one.so_far))
-    act = "continue it, or take it back:" if one.commands[1:] else "continue it:"
-    yield Line("next", act, None, one.commands)
+    if one.commands:
+        act = "continue it, or take it back:" if one.commands[1:] else "continue it:"
+        yield Line("next", act, None, one.commands)
 
 
 def render_reports_json(reports: Sequence[FlowReport], open_apply: OpenApply | None = None) -> str:

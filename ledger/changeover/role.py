@@ -22,7 +22,7 @@ from ledger.facts.roles import APPLY_WRITER, SILENT_HEARTBEATS, LastClaim, Proce
 from ledger.facts.tables import OPERATIONS, Row
 from ledger.machine import account
 from ledger.store.session import APPLY_TABLES, ClaimedOperations, WriterSession, claim_row_of
-from ledger.words import instant
+from ledger.words import duration, instant
 
 if TYPE_CHECKING:  # it brings the Kafka client, and whoever asks for open applies needs none
     from ledger.context import Context
@@ -212,7 +212,7 @@ class OpenApply:
     """What `status` says before all else, until it is ended.
 
     `step`: the one that it stands at, None: it began none; `failed`: why that failed, in words, None: it did not;
-    `waits`: what it waits for.
+    `waits`: what it waits for; `progress`: `step 4 of 19`.
     `so_far`: what of it holds now, in words. `is_at_work`: whether its process is alive, None: nobody can tell.
     """
 
@@ -230,6 +230,7 @@ class OpenApply:
     step: str | None
     failed: str | None
     waits: str | None
+    progress: str
     so_far: tuple[str, ...]
     is_at_work: bool | None
 
@@ -252,6 +253,7 @@ class OpenApply:
             step=None if step is None else str(step),
             failed=None if step is None or step not in one.failed else one.failed[step].words,
             waits=None if step is None else one.waits.get(step),
+            progress=f"step {1 if step is None else plan.steps.index(step) + 1} of {len(plan.steps)}",
             so_far=tuple(_so_far(plan, one)),
             is_at_work=is_at_work,
         )
@@ -262,18 +264,33 @@ class OpenApply:
         return f"{self.kind} from {self.from_cluster} to {self.to_cluster}"
 
     @property
+    def is_left(self) -> bool:
+        """Whether somebody has to act: no process is at work on it, or a step has failed."""
+        return self.is_at_work is False or (self.failed is not None and self.state == ApplyState.OPEN)
+
+    def state_words(self, at_ms: int) -> str:
+        """`at work, step 4 of 19, 3 s ago`; `at_ms`: what the age is counted to."""
+        if self.is_left:
+            return "begun, not ended"
+        at_work = f"{'' if self.is_at_work else 'perhaps '}at work, {self.progress}"
+        return f"{at_work}, {duration(max(0, at_ms - self.last_recorded_at_ms) // 1000)} ago"
+
+    @property
     def words(self) -> str:
-        """Why `status --check` does not pass, with the first command to type."""
+        """Why `status --check` does not pass, with the first command to type where somebody has to act."""
         is_undone = self.state == ApplyState.UNDOING
         how = "is being undone, and has not come to an end" if is_undone else "has begun and has not ended"
         at = "" if self.step is None or is_undone else f", at step {self.step}"
         at += f" ({self.waits})" if at and self.waits else ""
         held = f": {', '.join(self.so_far)}" if self.so_far else ""
-        return f"{self.what} {how}{at}, since {instant(self.begun_at_ms)}{held}; {self.commands[0]}"
+        next_ = [*self.commands, "its process is at work"][0]
+        return f"{self.what} {how}{at}, since {instant(self.begun_at_ms)}{held}; {next_}"
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What continues it, and what undoes it."""
+        """What continues it, and what undoes it; none while its process may be at work."""
+        if not self.is_left:
+            return ()
         undo = undo_command(self.operation_id)
         if self.state == ApplyState.UNDOING:
             return (undo,)

@@ -36,7 +36,8 @@ _FEW, _MANY = 3, 10
 class ShownPlan:
     """A plan, and what is said of it: its forecast, what stands against it, and each time that it was carried out.
 
-    `is_recorded`: whether it can be carried out. `lacking`: how many people have to approve it first.
+    `is_recorded`: whether it can be carried out. `lacking`: how many people have to approve it first. `is_at_work`:
+    whether a process carries it out, or undoes it, at present.
     """
 
     plan: Plan
@@ -45,6 +46,7 @@ class ShownPlan:
     applies: Sequence[Apply] = ()
     is_recorded: bool = True
     lacking: int = 0
+    is_at_work: bool = False
 
     @property
     def last(self) -> Apply | None:
@@ -157,10 +159,11 @@ def next_words(of: ShownPlan) -> Iterator[str]:
         yield "a plan as of the past is not recorded: it cannot be carried out"
     elif last is not None and last.state is ApplyState.OPEN:
         yield from (f"{step} waits: {words}" for step, words in last.waits.items())
-        yield apply_command(of.plan.plan_id)
-        yield f"or take it back: {undo_command(last.operation_id)}"
+        if not of.is_at_work:
+            yield apply_command(of.plan.plan_id)
+            yield f"or take it back: {undo_command(last.operation_id)}"
     elif last is not None and last.state is ApplyState.UNDOING:
-        yield undo_command(last.operation_id)
+        yield from () if of.is_at_work else (undo_command(last.operation_id),)
     elif last is not None and last.state is ApplyState.DONE:
         yield f"mirror-ledger verify {last.operation_id}"
     elif causes:

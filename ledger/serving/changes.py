@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ledger.answers.flow_status import open_apply
 from ledger.answers.ledger import Ledger
 from ledger.changeover.approving import Approvals, approvals_of
 from ledger.changeover.losses import Took, downtime_since, downtime_span
@@ -14,6 +15,7 @@ from ledger.changeover.plans import (
     StepName,
     recorded_plan,
 )
+from ledger.changeover.role import OpenApply
 from ledger.changeover.text import (
     BEGUN,
     DONE,
@@ -39,7 +41,10 @@ MOST_PLANS = 50
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A plan as it was recorded last, and each time that it was carried out. `plan` None: `why` it cannot be shown."""
+    """A plan as it was recorded last, and each time that it was carried out. `plan` None: `why` it cannot be shown.
+
+    `begun`: the carrying out that has not ended, None: there is none.
+    """
 
     plan_id: str
     recorded_at_ms: int
@@ -49,6 +54,7 @@ class Change:
     applies: tuple[Apply, ...]
     approvals: Approvals
     why: str | None = None
+    begun: OpenApply | None = None
 
 
 def read_changes(ledger: Ledger) -> tuple[Change, ...]:
@@ -66,15 +72,18 @@ def read_changes(ledger: Ledger) -> tuple[Change, ...]:
     found = []
     for plan_id, row in list(reversed(last.items()))[:MOST_PLANS]:
         carried_out = tuple(applies.of_plan(plan_id))
-        recorded, plan, why = PlanRecorded.of_row(row), None, None
+        recorded, plan, why, begun = PlanRecorded.of_row(row), None, None, None
         try:
             plan, recorded = recorded_plan(rows, plan_id, is_begun=bool(carried_out))
+            if applies.open() in carried_out:
+                begun = open_apply(ledger.snapshot, at_ms=ledger.at_ms, is_now=True, flows=())
         except PreconditionError as error:
             why = "; ".join(error.lines)
         approvals = approvals_of(ledger.config.approvals, row, operations)
         found.append(
             Change(
-                plan_id, row["recorded_at_ms"], row["operator"], plan, recorded, carried_out, approvals, why
+                *(plan_id, row["recorded_at_ms"], row["operator"], plan, recorded),
+                *(carried_out, approvals, why, begun),
             )
         )
     return tuple(found)
@@ -85,7 +94,7 @@ def read_changes(ledger: Ledger) -> tuple[Change, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """A plan in the list; `tone`: ok, warn, bad or off."""
+    """A plan in the list; `tone`: ok, warn, bad, run or off."""
 
     title: str
     href: str
@@ -129,21 +138,24 @@ class ChangePage:
 _TONES = {ApplyState.OPEN: "bad", ApplyState.UNDOING: "warn", ApplyState.DONE: "ok", ApplyState.UNDONE: "off"}
 
 
-def change_lines(changes: Sequence[Change]) -> tuple[ChangeLine, ...]:
+def change_lines(changes: Sequence[Change], *, now_ms: int) -> tuple[ChangeLine, ...]:
     """The list, those that have begun and not ended first."""
-    lines = [_line(one) for one in changes]
-    return tuple(sorted(lines, key=lambda one: one.tone not in ("bad", "warn")))
+    lines = [_line(one, now_ms) for one in changes]
+    return tuple(sorted(lines, key=lambda one: one.tone not in ("bad", "warn", "run")))
 
 
-def _line(change: Change) -> ChangeLine:
-    last = change.applies[-1] if change.applies else None
+def _line(change: Change, now_ms: int) -> ChangeLine:
+    last, begun = change.applies[-1] if change.applies else None, change.begun
     blocked = bool(change.recorded.blockers)
     state = str(last.state) if last is not None else "blocked" if blocked else "not applied"
+    tone = "off" if last is None else _TONES[last.state]
+    if begun is not None and begun.state == ApplyState.OPEN:
+        state, tone = begun.state_words(now_ms), tone if begun.is_left else "run"
     return ChangeLine(
         title=_title(change),
         href=f"/changes/{key_of(change.plan_id)}",
-        state="begun, not ended" if last is not None and last.state is ApplyState.OPEN else state,
-        tone="off" if last is None else _TONES[last.state],
+        state=state,
+        tone=tone,
         planned=instant(change.recorded_at_ms),
         begun="" if last is None else instant(last.begun_at_ms),
     )
@@ -165,13 +177,15 @@ def change_page(changes: Sequence[Change], key: str, *, now_ms: int) -> ChangePa
         return ChangePage(_title(change), "cannot be shown", (), why, (), (), (), (), None, False, "")
     plan, recorded = change.plan, change.recorded
     of = ShownPlan(
-        plan, recorded.forecast, recorded.blockers, change.applies, lacking=change.approvals.lacking
+        *(plan, recorded.forecast, recorded.blockers, change.applies),
+        lacking=change.approvals.lacking,
+        is_at_work=change.begun is not None and not change.begun.is_left,
     )
     words, last = list(next_words(of)), of.last
     clock, is_running = (None, False) if last is None else _clock(plan, last, now_ms)
     return ChangePage(
         title=shown(plan_title(plan)),
-        state=_line(change).state,
+        state=_line(change, now_ms).state,
         facts=tuple(_facts(of)),
         blockers=tuple(map(shown, causes_of(recorded.blockers))),
         advice=tuple(_advice(recorded.blockers)),

@@ -22,6 +22,8 @@ NAVIGATION = (
 )
 """Address and title of each page that is none of a name."""
 _KEY_BYTES = 6
+_LATE_AFTER_S = 30
+"""What is older is said to be of then."""
 _TO_DO_AT_MOST = 10
 """Lines of one flow on the overview, which has all flows."""
 
@@ -37,11 +39,18 @@ def key_of(*names: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """As of when a page is. `is_old`: it tells nothing about now; `why`: what keeps it from being newer."""
+    """As of when a page is. `is_old`: it tells nothing about now, `is_late`: about no moment ago; `why`: what keeps it
+    from being newer."""
 
     words: str
     is_old: bool
     why: str | None = None
+    is_late: bool = False
+
+    @property
+    def then(self) -> str:
+        """What stands before a sentence that says that there is none of something."""
+        return "As of then: " if self.is_late else ""
 
 
 def age_of(read: Read[object], now_ms: int) -> Age:
@@ -51,8 +60,9 @@ def age_of(read: Read[object], now_ms: int) -> Age:
         why = f"since {instant(read.failure.since_ms)} it cannot be read: {why}"
     if read.at_ms is None:
         return Age("the ledger has not been read yet", is_old=why is not None, why=why)
-    ago = duration((now_ms - read.at_ms) // 1000)
-    return Age(f"as of {instant(read.at_ms)}, {ago} ago", read.fresh(now_ms) is None, why)
+    ago_s = (now_ms - read.at_ms) // 1000
+    words = f"as of {instant(read.at_ms)}, {duration(ago_s)} ago"
+    return Age(words, read.fresh(now_ms) is None, why, is_late=ago_s > _LATE_AFTER_S)
 
 
 # Attention ----------------------------------------------------------------------------------------
@@ -66,20 +76,25 @@ def _printable(line: Line) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """What needs attention: of which flow (None: of the whole mirror), and why; `details`: with what to do about it."""
+    """What needs attention: of which flow (None: of the whole mirror), and why; `details`: with what to do about it.
+
+    `tone`: bad, or run where it is under way and nobody has to act.
+    """
 
     of: str
     href: str | None
     reasons: tuple[str, ...]
     details: tuple[Line, ...] = ()
     left_out: str | None = None
+    tone: str = "bad"
 
 
 def concerns(status: Status, anchored: Anchored | None, *, now_ms: int) -> Iterator[Concern]:
     """The gravest first: a change of direction that has not ended, then flows by how much is wrong with them."""
     if (one := status.open_apply) is not None:
         lines = tuple(map(_printable, open_apply_lines(one, at_ms=status.at_ms)))
-        yield Concern("change of direction", "/changes", (shown(open_apply_title(one)),), lines)
+        title, tone = shown(open_apply_title(one, at_ms=status.at_ms)), "bad" if one.is_left else "run"
+        yield Concern("change of direction", "/changes", (title,), lines, tone=tone)
     for report in sorted(status.flows, key=_gravity, reverse=True):
         if reasons := report.needs_attention:
             to_do = [_printable(line) for line in report_lines(report) if line.next or line.commands]

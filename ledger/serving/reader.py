@@ -25,7 +25,7 @@ _STALE_AFTER_READS = 3
 @dataclass(frozen=True, slots=True)
 class Subject(Generic[Value]):
     """Something that is asked of the ledger. `pause_s`: at least so long between two reads, and at least `rest` times
-    as long as one takes. `is_prompt`: no other subject, however long that takes, keeps it waiting."""
+    as long as one takes. `is_prompt`: it has a thread of its own, so that no other subject keeps it waiting."""
 
     name: str
     read: Callable[[Ledger], Value]
@@ -71,8 +71,8 @@ class Read(Generic[Value]):
 
 
 class LedgerReader:
-    """Reads subjects in two threads, of which one has the prompt ones, from `start` until `stop`; `of` may be asked by
-    any thread.
+    """Reads each prompt subject in a thread of its own, and the others in one, from `start` until `stop`; `of` may be
+    asked by any thread.
 
     `crashed`: called with an error that nobody foresaw, behind which nothing more is read.
     """
@@ -91,7 +91,8 @@ class LedgerReader:
         self._reads: dict[str, Read[Any]] = {name: Read(subject=one) for name, one in subjects.items()}
         self._due = dict.fromkeys(subjects, float("-inf"))
         self._ended = threading.Event()
-        lanes = [[name for name, one in subjects.items() if one.is_prompt is lane] for lane in (True, False)]
+        lanes = [[name] for name, one in subjects.items() if one.is_prompt]
+        lanes.append([name for name, one in subjects.items() if not one.is_prompt])
         self._threads = [
             threading.Thread(target=self._work, args=(names,), name="ledger-reader", daemon=True)
             for names in lanes

@@ -40,7 +40,7 @@ _STYLE = "style.css"
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """What is read of the ledger, and how often: where flows stand before all else."""
+    """What is read of the ledger, and how often: where flows stand, and changes of direction, before all else."""
 
     status: Subject[Status]
     lags: Subject[Mapping[str, FlowLag]]
@@ -56,14 +56,14 @@ class Subjects:
             Subject("status", lambda ledger: ledger.status(), pause_s=refresh_s, is_prompt=True),
             Subject("lag over time", read_lags, pause_s=max(30.0, refresh_s), rest=10.0),
             Subject("groups", read_groups, pause_s=max(15.0, refresh_s), rest=10.0),
-            Subject("changes of direction", read_changes, pause_s=refresh_s, rest=4.0),
+            Subject("changes of direction", read_changes, pause_s=refresh_s, is_prompt=True),
             Subject("history", read_history, pause_s=max(300.0, refresh_s), rest=20.0),
             Subject("anchor", lambda ledger: ledger.anchored(), pause_s=max(60.0, refresh_s), rest=10.0),
         )
 
     @property
     def by_name(self) -> Mapping[str, Subject[Any]]:
-        prompt_first = (self.status, self.changes, self.anchored, self.groups, self.lags, self.history)
+        prompt_first = (self.changes, self.status, self.anchored, self.groups, self.lags, self.history)
         return {one.name: one for one in prompt_first}
 
 
@@ -152,7 +152,7 @@ class Pages:
     async def changes(self, request: Request) -> Response:
         """Plans, and how far each was carried out."""
         read = self._reader.of(self._subjects.changes)
-        found = change_lines(read.value or ())
+        found = change_lines(read.value or (), now_ms=self._reader.clock.now_ms())
         is_read = read.value is not None
         return await self._rendered(
             request, "changes.html", read, "Changes of direction", page=found, is_read=is_read

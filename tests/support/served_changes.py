@@ -48,8 +48,9 @@ def row(kind: str, content: dict[str, object], operation_id: str) -> dict[str, o
     return {**of, "ticket": None, "content": json.dumps(content), "writer": "apply", "writer_epoch": 1}
 
 
-def carried_out(flow: Operated, plan: Plan, *, by: str | None = None) -> None:
-    """Up to a step that failed, with the producers stopped; `by`: the mark of its process, None: of this one."""
+def carried_out(flow: Operated, plan: Plan, *, by: str | None = None, is_failed: bool = True) -> None:
+    """Up to a step that failed, or stands, with the producers stopped; `by`: the mark of its process, None: of this
+    one."""
     done: dict[str, object] = {"read_back": {}, "hook": None}
     rows: list[tuple[str, dict[str, object]]] = [
         ("apply_claimed", {"plan_id": plan.plan_id, "host": by or own_mark(), "is_continued": False}),
@@ -60,5 +61,5 @@ def carried_out(flow: Operated, plan: Plan, *, by: str | None = None) -> None:
         ("step_begun", {"step": "fence"}),
         ("step_failed", {"step": "fence", "words": "east refused a rule"}),
     ]
-    for kind, content in rows:
+    for kind, content in rows if is_failed else rows[:-1]:
         flow.append("operations", row(kind, content, "applied"))

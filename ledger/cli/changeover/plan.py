@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ledger.answers.flow_status import open_apply
 from ledger.changeover import seeing
 from ledger.changeover.approving import approve_plan
 from ledger.changeover.plans import ChangeoverKind, Choices, StepName
@@ -203,10 +204,17 @@ def list_plans(context: click.Context, form: Form) -> None:
 def show(context: click.Context, plan_id: str, output: str, wide: bool) -> None:
     """A recorded plan: its steps, what stood against it, its forecast, and the receipts of its steps."""
     require_tables(output, wide=wide)
-    found = seeing.read_plan(command_context(context), plan_id)
+    command = command_context(context)
+    found = seeing.read_plan(command, plan_id)
     recorded, applies = found.recorded, found.applies.of_plan(plan_id)
-    lacking = found.approvals.lacking
-    of = ShownPlan(found.plan, recorded.forecast, recorded.blockers, applies, lacking=lacking)
+    begun = None
+    if found.applies.open() in applies:
+        begun = open_apply(command.snapshot(), at_ms=command.clock.now_ms(), is_now=True, flows=())
+    of = ShownPlan(
+        *(found.plan, recorded.forecast, recorded.blockers, applies),
+        lacking=found.approvals.lacking,
+        is_at_work=begun is not None and not begun.is_left,
+    )
     _put_plan(of, output, wide=wide)
     for words in found.approvals.void:
         say(words)

@@ -192,7 +192,7 @@ def test_a_change_of_direction_that_has_not_ended_comes_first_until_it_has(flow:
     found = report(flow, "--check", code=4)
     assert (found["open_apply"]["step"], found["open_apply"]["failed"]) == ("stop_groups", "not in 15 s")
     assert found["open_apply"]["state"] == "open"
-    begun = {"plan_id": of.plan_id, "host": "elsewhere:1:1:", "is_continued": False}
+    begun = {"plan_id": of.plan_id, "host": mark_of_a_gone_process(), "is_continued": False}
     of_apply = {"writer": "apply", "writer_epoch": 2, "operation_id": OPERATION, "operator": "anna"}
     flow.append("operations", {**of_apply, "kind": "undo_begun", "content": json.dumps(begun), "flow": None})
     told = text(flow, "--check", code=4)

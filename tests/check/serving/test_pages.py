@@ -5,10 +5,12 @@ import re
 import shutil
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from ledger.serving.reader import LedgerReader, Subject
+from ledger.serving.web import Subjects
 from tests.support.asked_pages import Served, raised, seen
 from tests.support.hostile_names import HOSTILE, UNWRITABLE
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process
@@ -127,6 +129,21 @@ def test_an_old_page_says_that_it_is_old(flow: Operated, monkeypatch: pytest.Mon
     assert served.page("/health").status == 503
 
 
+def test_that_there_is_none_is_said_of_then_where_the_page_is_not_of_now(
+    flow: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, late = Served.of(flow.config), 'class="age warn"'
+    none = {"/": "Nothing needs attention.", "/changes": "No change of direction was planned yet."}
+    for path, words in none.items():
+        assert f"As of then: {words}" not in seen(served.page(path)).words
+        assert late not in served.page(path).text
+    now_ms = served.reader.clock.now_ms()
+    monkeypatch.setattr(served.reader.clock, "now_ms", lambda: now_ms + 31_000)
+    for path, words in none.items():
+        assert f"As of then: {words}" in seen(served.page(path)).words
+    assert late in served.page("/groups").text
+
+
 def test_before_the_first_read_a_page_says_so(flow: Operated) -> None:
     served = Served(flow.config)
     assert "the ledger has not been read" in seen(served.page("/")).words
@@ -156,6 +173,22 @@ def test_what_takes_long_to_read_keeps_nobody_waiting_for_the_rest(flow: Operate
         eventually(lambda: len(fast_reads) > 2, "it is read again and again")
         assert reader.of(subjects["slow"]).at_ms is None
         assert not reader.stop(timeout_s=0.05), "it is read still, and who serves knows it"
+    finally:
+        let_go.set()
+        assert reader.stop()
+
+
+def test_no_other_subject_keeps_changes_of_direction_waiting(flow: Operated) -> None:
+    """Whoever carries one out looks at them when the machine is at its busiest."""
+    let_go, subjects = threading.Event(), Subjects.every(0.01)
+    slow = {
+        name: replace(one, read=lambda _ledger: let_go.wait(60)) for name, one in subjects.by_name.items()
+    }
+    reader = LedgerReader(flow.config, {**slow, subjects.changes.name: subjects.changes}, crashed=raised)
+    reader.start()
+    try:
+        eventually(lambda: reader.of(subjects.changes).value is not None, "they are read")
+        assert reader.of(subjects.status).at_ms is None
     finally:
         let_go.set()
         assert reader.stop()

@@ -11,7 +11,7 @@ from ledger.serving.changes import read_changes
 from ledger.serving.drawing import Point, curve, records
 from ledger.serving.history import flow_lag
 from tests.support.asked_pages import SCRAPED, Served, scraped, seen, value
-from tests.support.operated import FLOW, Operated
+from tests.support.operated import FLOW, Operated, mark_of_a_gone_process
 from tests.support.served_changes import carried_out, planned, row
 
 pytestmark = pytest.mark.long
@@ -122,6 +122,23 @@ def test_a_plan_is_a_checklist_with_receipts_and_a_clock(flow: Operated) -> None
     begun_s = value(served.samples(), "changeover_begun_timestamp_seconds", kind="switchover")
     assert begun_s is not None
     assert abs(begun_s - time.time()) < 600
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["at work", "gone"])
+def test_an_apply_at_work_is_calm_and_offers_no_command(flow: Operated, is_gone: bool) -> None:
+    """`undo` beside a process that is at work would take back what it is about to do."""
+    plan = planned(flow)
+    carried_out(flow, plan, by=mark_of_a_gone_process() if is_gone else None, is_failed=False)
+    served = Served.of(flow.config)
+    [link] = linked(served, "/changes", "/changes/")
+    shows = [served.page(path) for path in (link, "/changes", "/")]
+    shown = flow.command("plan", "show", plan.plan_id).out, flow.command("status").out
+    texts = [*(seen(one).words for one in shows), *shown]
+    for command in (f"mirror-ledger apply {plan.plan_id}", "mirror-ledger undo applied"):
+        assert [command in text for text in texts] == [is_gone, False, is_gone, is_gone, is_gone]
+    said = [bool(re.search(rf"at work, step 4 of {len(plan.steps)}, \d+ m?s ago", text)) for text in texts]
+    assert said == [*(3 * [not is_gone]), False, not is_gone]
+    assert ['class="tone run"' in shows[1].text, 'class="card run"' in shows[2].text] == 2 * [not is_gone]
 
 
 def test_what_has_another_plans_id_is_not_shown_as_it(flow: Operated) -> None:
