@@ -254,3 +254,33 @@ def test_a_figure_that_nobody_knows_does_not_pass(idle: Operated) -> None:
     assert done.code == 4
     assert f"{FLOW}: what a failover would lose is unknown, max_loss_records allows 1,000 records" in done.err
     assert idle.command("status").code == 0
+
+
+def test_a_way_back_that_by_design_never_ran_is_no_alarm_until_its_source_is_promoted(idle: Operated) -> None:
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 5})
+    idle.watermark("orders", 0, end=5)
+    idle.sign(round_number=9)
+    idle.sign(round_number=9, cluster="west")
+    file, back = Path(idle.config.file), "west-to-east"
+    keeps_names = 'topic_naming = "identity"\nopposite = '
+    forward = file.read_text(encoding="utf-8").replace("topics = ", f'{keeps_names}"{back}"\ntopics = ', 1)
+    backward = f'[flows.{back}]\nsource = "west"\ntarget = "east"\n{keeps_names}"{FLOW}"\n'
+    file.write_text(f'{forward}{backward}topics = ["orders"]\n', encoding="utf-8")
+    with_objectives(idle, "max_lag_records = 10", "max_loss_records = 10")
+    calm = idle.command("status", "--check")
+    assert (calm.code, calm.err) == (0, "")
+    assert f"{back}: it stands by for a change of direction; has never run\n" in calm.out
+    probed = idle.command("health")
+    assert (probed.code, probed.out.splitlines()[1]) == (
+        0,
+        f"{back}: never_ran, stands by for a change of direction",
+    )
+    assert idle.command("health", back).code == 4, "whoever names it wants it to run"
+    west = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E", "topics": None}
+    promoted = {"kind": "promoted", "flow": None, "writer": "operator", "content": json.dumps(west)}
+    idle.append("operations", {**promoted, "operation_id": "o1", "operator": "ann"})
+    late = idle.command("status", "--check")
+    assert (late.code, idle.command("health").code) == (4, 4)
+    assert f"objectives: {back}: lag is unknown" in late.err
+    assert "what is written at west is not mirrored back to east" in late.out
