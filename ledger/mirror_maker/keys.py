@@ -96,27 +96,17 @@ CONNECTOR_KEYS: Mapping[str, Meaning] = {
         "refresh.groups.interval.seconds",
         form=Form.NUMBER,
     ),
+    **_of(Verdict.TAKEN, _BY_VALUE, "emit.checkpoints.enabled", "emit.heartbeats.enabled", form=Form.BOOLEAN),
     **_of(
         Verdict.DIFFERS,
-        "commits are always recorded, in the ledger; there is no checkpoints topic",
-        "emit.checkpoints.enabled",
-        form=Form.BOOLEAN,
-    ),
-    **_of(
-        Verdict.DIFFERS,
-        "commits are recorded every checkpoint_seconds (5): more rarely makes answers older",
+        "commits are recorded every checkpoint_seconds (5), and written as emit_checkpoints says as often as "
+        "sync_groups_seconds",
         "emit.checkpoints.interval.seconds",
         form=Form.NUMBER,
     ),
     **_of(
         Verdict.DIFFERS,
-        "a driver records in the ledger that it is alive; there is no heartbeats topic",
-        "emit.heartbeats.enabled",
-        form=Form.BOOLEAN,
-    ),
-    **_of(
-        Verdict.DIFFERS,
-        "heartbeat_seconds (60) is about a driver with nothing else to record; there is no heartbeats topic",
+        "with emit_heartbeats one is written each second",
         "emit.heartbeats.interval.seconds",
         form=Form.NUMBER,
     ),

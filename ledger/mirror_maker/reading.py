@@ -20,6 +20,8 @@ from ledger.mirror_maker.properties import read_properties
 _CONNECTORS = "org.apache.kafka.connect.mirror.Mirror"
 _KIND = "KafkaMirrorMaker2"
 _MOST_CHARACTERS = 500_000
+_IS_JSON = re.compile(r"(?:\s|//[^\n]*\n)*[{\[]")
+"""Behind comments too, which JSON has not: then it says which line is none."""
 _IS_RESOURCE = re.compile(rf"^\s*[\"']?kind[\"']?\s*:\s*[\"']?{_KIND}\b", re.MULTILINE)
 
 
@@ -83,7 +85,7 @@ def read_file(path: Path) -> MakerFile:
 def parsed(name: str, content: bytes) -> MakerFile:
     """The same of what a file holds; raises `InvalidValueError`."""
     text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-    if text.lstrip()[:1] in ("{", "["):
+    if _IS_JSON.match(text):
         return _of_json(name, text)
     if _IS_RESOURCE.search(text):
         return _of_yaml(name, text)

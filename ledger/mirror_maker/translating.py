@@ -294,6 +294,11 @@ class _Flow:
         is_synced = synced is not None and is_true(synced.value.strip())
         if synced is not None:
             yield Choice("sync_groups", is_synced, "", (synced,))
+        beats = ConnectorKind.HEARTBEAT
+        beats = beats if beats in self._flow.settings else ConnectorKind.SOURCE
+        for what, of in (("checkpoints", kind), ("heartbeats", beats)):
+            if (emitted := self._flow.setting(f"emit.{what}.enabled", of)) is not None:
+                yield Choice(f"emit_{what}", is_true(emitted.value.strip()), "", (emitted,))
         if interval is not None:
             seconds = float(interval.value)
             fitting = min(max(seconds, 0.1), _MOST_SYNC_S)
@@ -428,6 +433,13 @@ def _notes(made: MakerConfiguration) -> Iterator[tuple[str, Verdict, str]]:
         if _has_other_names(flow) and absent:
             remark = f"{flow.name}: the checkpoint connector lacks {', '.join(absent)} and {_OTHER_NAMES}"
             yield (absent[0], Verdict.DIFFERS, remark)
+    if not written & {"emit.checkpoints.enabled", "emit.heartbeats.enabled"}:
+        yield (
+            "emit.checkpoints.enabled",
+            Verdict.DIFFERS,
+            "MirrorMaker writes checkpoints and heartbeats at the target by default, for tools that read them: here "
+            "emit_checkpoints = true and emit_heartbeats = true do",
+        )
     yield (
         "(no key)",
         Verdict.NO_MEANING,

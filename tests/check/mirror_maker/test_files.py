@@ -146,6 +146,11 @@ def test_resources_of_strimzi(name: str) -> None:
         ("x.properties", b"", "no key `clusters`"),
         ("x.properties", b"clusters = a\nb = \\u12", "line 2"),
         ("x.json", b"{", "is not JSON: "),
+        (
+            "x.json",
+            b'// of east\n// of west\n{"name": "a"}',
+            "is not JSON: Expecting value in line 1, column 1",
+        ),
         ("x.json", b"{}", "no connector"),
         ("x.json", b"[1]", "is an object of JSON"),
         ("x.json", b'{"connector.class": "org.example.Other"}', "no connector"),

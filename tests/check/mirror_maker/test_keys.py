@@ -55,6 +55,9 @@ TAKEN: Mapping[str, tuple[str, object]] = {
     "config.properties.exclude = retention\\\\..*": ("configuration_exclude", [r"retention\..*"]),
     "tasks.max = 8": ("tasks", 8),
     "tasks.max = 500": ("tasks", 64),
+    "emit.checkpoints.enabled = true": ("emit_checkpoints", True),
+    "emit.checkpoints.enabled = false": ("emit_checkpoints", False),
+    "emit.heartbeats.enabled = true": ("emit_heartbeats", True),
 }
 
 
@@ -88,10 +91,8 @@ OTHERS: Mapping[str, tuple[Verdict, str]] = {
     "refresh.topics.enabled = true": (Verdict.DIFFERS, "always checked for"),
     "refresh.groups.enabled = true": (Verdict.DIFFERS, "always read"),
     "refresh.groups.interval.seconds = 60": (Verdict.DIFFERS, "checkpoint_seconds"),
-    "emit.checkpoints.enabled = true": (Verdict.DIFFERS, "always recorded"),
     "emit.checkpoints.interval.seconds = 5": (Verdict.DIFFERS, "checkpoint_seconds"),
-    "emit.heartbeats.enabled = true": (Verdict.DIFFERS, "no heartbeats topic"),
-    "emit.heartbeats.interval.seconds = 5": (Verdict.DIFFERS, "no heartbeats topic"),
+    "emit.heartbeats.interval.seconds = 5": (Verdict.DIFFERS, "each second"),
     "sync.topic.acls.interval.seconds = 60": (Verdict.DIFFERS, "topic_refresh_seconds"),
     "sync.topic.configs.interval.seconds = 60": (Verdict.DIFFERS, "topic_refresh_seconds"),
     "a->b.use.defaults.from = source": (Verdict.DIFFERS, "defaults of the source's brokers"),
