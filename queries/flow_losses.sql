@@ -2,7 +2,7 @@
 -- answers: what did a flow lose, supersede or fail to pair, and why?
 -- grain:   flow, source_topic, source_topic_id, source_partition, writer_epoch, round, kind, source_start,
 --          target_start
--- reads:   effective_syncs, offset_syncs
+-- reads:   effective_syncs, offset_syncs, causes
 -- params:  flow string
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_topic_id string, target_partition int, kind string, cause string,
@@ -37,7 +37,8 @@ with losses as (
         o.recorded_at_ms
     from offset_syncs as o
     inner join params as p on p.flow = o.flow
-    where o.kind in ('lost', 'superseded') or o.kind = 'unpaired' and o.cause not in ('cut', 'extras')
+    where o.kind in ('lost', 'superseded', 'unpaired')
+        and o.cause not in (select cause from causes where kind = 'unpaired' and not is_unmatched)
 )
 
 select

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ledger.errors import InvalidValueError
 from ledger.facts.codec import inline
@@ -23,16 +23,16 @@ SEQUENCE_MODULUS = 1 << 31
 
 
 class GapCause(StrEnum):
-    """Why a source offset inside an offset sync holds no copied record."""
+    """Why a source offset inside an offset sync holds no copied record: `CAUSES`, of kind `gap`."""
 
-    CONTROL = "control"  # a transaction marker
-    ABORTED = "aborted"  # a record of an aborted transaction
-    COMPACTED = "compacted"  # the cleaner had removed it before it was read
-    FILTERED = "filtered"  # the flow's configuration leaves it out
-    MIRROR_WRITE = "mirror_write"  # written by a mirror flow, not by an application
-    KEYLESS = "keyless"  # without a key in a compacted topic: the target refused it, the source's cleaner removes it
-    DEAD_LETTER = "dead_letter"  # the target refused it; it is in the flow's dead letter topic
-    KEPT_LOCAL = "kept_local"  # decided to stay at the source, and to be copied nowhere
+    CONTROL = "control"
+    ABORTED = "aborted"
+    COMPACTED = "compacted"
+    FILTERED = "filtered"
+    MIRROR_WRITE = "mirror_write"
+    KEYLESS = "keyless"
+    DEAD_LETTER = "dead_letter"
+    KEPT_LOCAL = "kept_local"
 
 
 class SyncKind(StrEnum):
@@ -51,52 +51,109 @@ MAPPED = frozenset({SyncKind.COPIED, SyncKind.ADOPTED})
 
 
 class SyncCause(StrEnum):
-    """Why a row that is not a copy was written, or by what one tells of copies of others."""
+    """Why a row that is not a copy was written, or by what one tells of copies of others: `CAUSES`, by kind."""
 
-    RETENTION = "retention"  # lost: deleted before it was copied; unpaired: at the target, before it could be recorded
-    DELETED_RECORDS = "deleted_records"  # lost: the log start moved though retention had no reason
-    SKIPPED = "skipped"  # lost: an operator said to continue after it
-    OVERTAKEN = "overtaken"  # lost: given up, the target has a later record of the key
-    SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
-    MARKER_LOST = (
-        "marker_lost"  # superseded: the source lost the marker of a transaction, and ended it otherwise since
-    )
-    RETURNING = "returning"  # superseded: the source lost its end, and it is decided that it comes back from the target
-    TARGET_TRUNCATED = "target_truncated"  # superseded: the target lost records of this flow
-    TARGET_RECREATED = "target_recreated"  # superseded: the target topic was deleted and created again
-    RESYNC = (
-        "resync"  # superseded: an operator had it copied again; unpaired: tombstones of a comparison of keys
-    )
-    SETTLED = "settled"  # superseded: what was recorded without the source is read again beside it
-    EARLIEST = "earliest"  # started at the source's log start
-    LATEST = "latest"  # started at the source's last stable offset
-    TIMESTAMP = "timestamp"  # started at the first record at or after a time
-    CUT = "cut"  # started where a cut says that the way back begins: what lies before is decided; unpaired: others'
-    DEAD_LETTER = "dead_letter"  # started at the first record that the target refused, in a dead letter topic
-    EXTRAS = (
-        "extras"  # started at the first record that the source alone has; unpaired: others', in front of such
-    )
-    RECREATED = "recreated"  # started with a new incarnation of the source topic
-    LOST_SOURCE = "lost_source"  # unpaired: their source records were deleted
-    ACCEPTED = "accepted"  # unpaired: an operator said to continue after them
-    COMPACTED = (
-        "compacted"  # unpaired: a cleaner has been at work, and their source records cannot be identified
-    )
-    THROUGH = "through"  # adopted: by the maps of two flows, through a cluster that was given up
-    REPEATED = "repeated"  # unpaired: written a second time, by a request that came late
+    RETENTION = "retention"
+    DELETED_RECORDS = "deleted_records"
+    SKIPPED = "skipped"
+    OVERTAKEN = "overtaken"
+    SOURCE_TRUNCATED = "source_truncated"
+    MARKER_LOST = "marker_lost"
+    RETURNING = "returning"
+    TARGET_TRUNCATED = "target_truncated"
+    TARGET_RECREATED = "target_recreated"
+    RESYNC = "resync"
+    SETTLED = "settled"
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    TIMESTAMP = "timestamp"
+    CUT = "cut"
+    DEAD_LETTER = "dead_letter"
+    EXTRAS = "extras"
+    RECREATED = "recreated"
+    LOST_SOURCE = "lost_source"
+    ACCEPTED = "accepted"
+    COMPACTED = "compacted"
+    THROUGH = "through"
+    REPEATED = "repeated"
 
 
 LOST_AT_SOURCE = frozenset({SyncCause.SOURCE_TRUNCATED, SyncCause.RETURNING})
 """Causes that say that a source has lost its end."""
 
 
+class Cause(NamedTuple):
+    """What a cause says in a row of a kind, or in a gap; `cause` None: a row that needs none.
+
+    `is_unmatched`: records of one side have, or had, no counterpart at the other: at the source those of applications
+    that were not copied, at the target those whose source offset is unknown, and copies that hold no longer.
+    """
+
+    kind: str
+    cause: str | None
+    is_unmatched: bool
+    meaning: str
+
+
+CAUSES = (
+    Cause("gap", "control", False, "not a record: a transaction's marker"),
+    Cause("gap", "aborted", False, "not copied: of a transaction that was aborted"),
+    Cause("gap", "compacted", False, "not copied: a cleaner removed it before that was recorded"),
+    Cause("gap", "filtered", True, "not copied: left out by the configuration"),
+    Cause("gap", "mirror_write", False, "not copied: another mirror had written it"),
+    Cause("gap", "keyless", True, "not copied: without a key in a compacted topic, the target refused it"),
+    Cause("gap", "dead_letter", True, "the target refused it: it is in the dead letter topic"),
+    Cause("gap", "kept_local", True, "not copied: decided to stay at the source"),
+    Cause("started", "earliest", False, "begun at the source's log start"),
+    Cause("started", "latest", False, "begun at the source's last stable offset"),
+    Cause("started", "timestamp", False, "begun at the first record at or after a time"),
+    Cause("started", "recreated", False, "begun with a new incarnation of the source topic"),
+    Cause("started", "cut", False, "begun where a cut says that the way back begins"),
+    Cause("started", "extras", False, "begun at the first record that the source alone has"),
+    Cause("started", "dead_letter", False, "begun at the first record that the target refused"),
+    Cause("copied", None, False, "copied to the target"),
+    Cause("adopted", None, False, "found at the target, written by an earlier mirror, and paired"),
+    Cause("adopted", "through", False, "paired through a cluster that was given up"),
+    Cause("lost", "retention", True, "lost: deleted at the source before it was copied"),
+    Cause("lost", "deleted_records", True, "lost: deleted at the source by a request"),
+    Cause("lost", "skipped", True, "lost: an operator said to continue behind it"),
+    Cause("lost", "overtaken", True, "given up: the target has a later record of the key"),
+    Cause("superseded", "source_truncated", True, "void: the source lost its end"),
+    Cause(
+        "superseded",
+        "marker_lost",
+        True,
+        "void: the source lost a transaction's marker, and ended it otherwise",
+    ),
+    Cause("superseded", "returning", True, "void: the source lost its end, which comes back from the target"),
+    Cause("superseded", "target_truncated", True, "void: the target lost records"),
+    Cause("superseded", "target_recreated", True, "void: the target topic was created again"),
+    Cause("superseded", "resync", True, "void: an operator had it copied again"),
+    Cause("superseded", "settled", False, "read again beside the source: it was recorded without it"),
+    Cause(
+        "unpaired", "lost_source", True, "at the target alone, as far as is known: the source did not have it"
+    ),
+    Cause("unpaired", "accepted", True, "at the target: an operator said to continue behind it"),
+    Cause("unpaired", "resync", True, "tombstones that a comparison of keys wrote"),
+    Cause("unpaired", "repeated", True, "written a second time, by a request that came late"),
+    Cause("unpaired", "retention", True, "at the target, and deleted there before it could be recorded"),
+    Cause(
+        "unpaired", "compacted", True, "at the target: a cleaner removed what would tell its source offset"
+    ),
+    Cause("unpaired", "cut", False, "no record: the target continues behind what applications wrote there"),
+    Cause("unpaired", "extras", False, "no record: the target continues in front of replicated extras"),
+)
+"""Every cause with its meaning: reports print it, and the view `causes` has it for queries."""
+
+
+_UNMATCHED = frozenset((one.kind, one.cause) for one in CAUSES if one.is_unmatched)
+
+
 def source_may_be_deleted(kind: SyncKind, cause: SyncCause | None) -> bool:
     """Whether, after a row, records of the flow at the target may have no source record any more."""
-    if kind is SyncKind.SUPERSEDED:
-        return cause not in (SyncCause.TARGET_TRUNCATED, SyncCause.SETTLED)
-    if cause in (SyncCause.CUT, SyncCause.EXTRAS):
+    if (kind, cause) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED):
         return False
-    return kind in (SyncKind.LOST, SyncKind.UNPAIRED) or cause is SyncCause.RECREATED
+    return (kind, cause) in _UNMATCHED or (kind, cause) == (SyncKind.STARTED, SyncCause.RECREATED)
 
 
 class Absence(StrEnum):

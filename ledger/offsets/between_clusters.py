@@ -252,6 +252,7 @@ def _clusters(snapshot: Snapshot) -> frozenset[str]:
 
 _READ = (
     "current_topics",
+    "causes",
     "covered_ends",
     "gaps",
     "last_claims",

@@ -10,6 +10,7 @@ from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.drills import Drilled
 from ledger.facts.extras import DecidedExtras, ExtrasDecided, ExtrasPolicy
 from ledger.facts.operations import ConfigurationChanged, OperationKind
+from ledger.facts.syncs import CAUSES
 from ledger.facts.tables import Row
 from ledger.reports.documents import Cell, OverTime, Report, Section, Series, Span, Table
 from ledger.reports.lags import LagOverTime, outages_of
@@ -34,27 +35,7 @@ _BY_OPERATORS = frozenset(
     }
 )
 """Kinds of rows that say what a person asked for or did; of what drivers answer the result is in other tables."""
-_MEANING = {
-    ("copied", None): "copied to the target",
-    ("adopted", None): "found at the target, written by an earlier mirror, and paired",
-    ("adopted", "through"): "paired through a cluster that was given up",
-    ("lost", "retention"): "lost: deleted at the source before it was copied",
-    ("lost", "deleted_records"): "lost: deleted at the source by a request",
-    ("lost", "skipped"): "lost: an operator said to continue behind it",
-    ("lost", "overtaken"): "given up: the target has a later record of the key",
-    ("superseded", "source_truncated"): "void: the source lost its end",
-    ("superseded", "target_truncated"): "void: the target lost records",
-    ("superseded", "target_recreated"): "void: the target topic was created again",
-    ("superseded", "resync"): "void: an operator had it copied again",
-    ("gap", "control"): "not a record: a transaction's marker",
-    ("gap", "aborted"): "not copied: of a transaction that was aborted",
-    ("gap", "compacted"): "not copied: the source's cleaner had removed it",
-    ("gap", "filtered"): "not copied: left out by the configuration",
-    ("gap", "mirror_write"): "not copied: another mirror had written it",
-    ("gap", "keyless"): "not copied: without a key in a compacted topic",
-    ("gap", "dead_letter"): "the target refused it: it is in the dead letter topic",
-    ("gap", "kept_local"): "not copied: decided to stay at the source",
-}
+_MEANING = {(one.kind, one.cause): one.meaning for one in CAUSES}
 
 
 def audit_report(period: Period) -> Report:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ledger.errors import InvalidValueError, UsageError
+from ledger.facts.syncs import CAUSES
 from ledger.facts.tables import TABLES
 from ledger.words import is_unicode
 
@@ -50,9 +51,10 @@ VIEW_SUBJECTS = (
     "targets",
     "earlier_copies",
     "translation",
+    "causes",
     "differences",
 )
-"""Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""
+"""Files of `ledger/views`, in the order in which they are read: a view reads earlier ones. `causes` is written here."""
 BETWEEN_SUBJECTS = (
     "logs",
     "doubts",
@@ -71,7 +73,18 @@ that puts a view's text where it is read would plan millions of them, so each ha
 
 def _texts(subjects: Iterable[str]) -> str:
     folder = Path(__file__).parent.with_name("views")
-    return "\n".join(folder.joinpath(f"{subject}.sql").read_text(encoding="utf-8") for subject in subjects)
+    return "\n".join(
+        _CAUSES if subject == "causes" else folder.joinpath(f"{subject}.sql").read_text(encoding="utf-8")
+        for subject in subjects
+    )
+
+
+_VALUES = [f"('{one.kind}', '{one.cause}', {one.is_unmatched})".lower() for one in CAUSES if one.cause]
+_CAUSES = f"""-- Causes of gaps and offset syncs, and whether records have no counterpart at the other side.
+create or replace temporary view causes as
+select kind, cause, is_unmatched
+from (values {", ".join(_VALUES)}) as c (kind, cause, is_unmatched);
+"""
 
 
 VIEWS = _texts(VIEW_SUBJECTS)

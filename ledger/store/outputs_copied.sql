@@ -21,7 +21,7 @@ copied as (
     left join (
         select flow, source_topic, source_topic_id, source_partition, min(source_start) as source_start
         from gaps
-        where kind = 'lost' or cause in ('filtered', 'keyless', 'dead_letter', 'kept_local')
+        where cause not in (select cause from causes where kind = 'gap' and not is_unmatched)
         group by flow, source_topic, source_topic_id, source_partition
     ) as m using (flow, source_topic, source_topic_id, source_partition)
     where f.source_cluster = $from_cluster and f.target_cluster = $to_cluster

@@ -82,7 +82,7 @@ select
     g.cause
 from map_bounds as b
 inner join gaps as g using (flow, source_topic_id, source_partition)
-where g.is_current and g.cause not in ('control', 'aborted', 'compacted', 'mirror_write')
+where g.is_current and g.cause not in (select cause from causes where kind = 'gap' and not is_unmatched)
 union all
 select
     flow,
@@ -166,7 +166,7 @@ select map_number, range_start as target_start, range_end as target_end, 'unpair
 from claims
 where claimed_topic_id = source_topic_id
     and kind = 'unpaired'
-    and cause not in ('cut', 'extras')
+    and cause not in (select cause from causes where kind = 'unpaired' and not is_unmatched)
     and range_start < range_end
 union all
 select

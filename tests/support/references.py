@@ -27,6 +27,7 @@ from ledger.errors import Trouble
 from ledger.facts.every_kind import EVERY_KIND
 from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.operations import OperationContent, OperationKind
+from ledger.facts.syncs import CAUSES
 from ledger.facts.tables import STAMP, TABLES, Column
 from ledger.mirror import stops
 from ledger.mirror.assignment import StopCause
@@ -273,6 +274,14 @@ def _columns(columns: Sequence[Column]) -> Iterator[str]:
         yield from ("", f"`{name}` is an `{type_}`.")
 
 
+def _causes() -> Iterator[str]:
+    rows = (
+        (one.kind, f"`{one.cause}`" if one.cause else "", "yes" if one.is_unmatched else "no", one.meaning)
+        for one in CAUSES
+    )
+    return table(("in", "cause", "no counterpart", "meaning"), *rows)
+
+
 def _of_tables() -> Iterator[Reference]:
     place = ("ledger/PROTOCOL.md", "ledger/facts/tables.py")
     yield Reference(place[0], "columns of every table", place[1], partial(_columns, STAMP))
@@ -402,6 +411,7 @@ REFERENCES = (
     Reference("ledger/OPERATIONS.md", "waits", "tests/benchmarks/latency.json", _waits),
     Reference("ledger/OPERATIONS.md", "findings", "ledger/facts/findings.py", _findings),
     *_of_tables(),
+    Reference("ledger/PROTOCOL.md", "causes", "ledger/facts/syncs.py", _causes),
     Reference("ledger/PROTOCOL.md", "kinds", "the classes in ledger/facts/every_kind.py", _kinds),
     Reference(
         "README.md",

@@ -13,8 +13,9 @@ import pytest
 import ledger
 from ledger.facts.every_kind import EVERY_KIND
 from ledger.facts.operations import OperationKind
-from ledger.facts.syncs import SyncCause, topic_id_bytes
+from ledger.facts.syncs import CAUSES, LOST_AT_SOURCE, GapCause, SyncCause, SyncKind, topic_id_bytes
 from ledger.facts.tables import SCHEMA_VERSION, STAMP, TABLES, Table
+from ledger.mirror.assignment import StopCause
 from ledger.store import catalog
 from ledger.store.delta_tables import arrow_schema
 from ledger.store.sql import Relation, run_query
@@ -47,6 +48,31 @@ def test_every_cause_of_an_offset_sync_is_stated() -> None:
     kinds = section(PROTOCOL, "Kinds of offset syncs")
     stated_causes = " ".join(re.findall(r"^- Cause: ([^.]*)\.$", kinds, re.MULTILINE | re.DOTALL))
     assert set(re.findall(r"`(\w+)`", stated_causes)) == set(SyncCause)
+
+
+def test_every_cause_has_its_meaning_once() -> None:
+    """A gap's with what answers go by: that one is forgotten would let plans say that all was copied."""
+    stated = [(one.kind, one.cause) for one in CAUSES]
+    assert len(set(stated)) == len(stated)
+    assert {cause for kind, cause in stated if kind == "gap"} == set(GapCause)
+    assert {cause for kind, cause in stated if kind != "gap" and cause} == set(SyncCause)
+    assert {kind for kind, _ in stated} == {"gap", *SyncKind}
+    kinds = section(PROTOCOL, "Kinds of offset syncs")
+    for kind, said in re.findall(r"^`(\w+)`: .*?^- Cause: ([^.;]*)", kinds, re.MULTILINE | re.DOTALL):
+        assert set(re.findall(r"`(\w+)`", said)) <= {cause for of, cause in stated if of == kind}
+    assert all(one.meaning for one in CAUSES)
+
+
+def test_sql_names_no_cause_that_is_not_stated() -> None:
+    """Several causes stand in one condition where a source has lost its end; other sets are columns of `causes`."""
+    folder = Path(ledger.__file__).parent
+    files = [*folder.rglob("*.sql"), *folder.with_name("queries").glob("*.sql")]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    conditions = re.findall(r"(?:\w\.)?\bcause(?: <>| =|'?:| not in| in) \(?('[^)\n,]*'(?:, '\w+')*)", text)
+    named = [frozenset(re.findall(r"'(\w+)'", one)) for one in conditions]
+    of_stops = frozenset({StopCause.TARGET_RECREATED, StopCause.TARGET_TOPIC_GONE})
+    assert {one for one in named if len(one) > 1} == {LOST_AT_SOURCE, of_stops}
+    assert {cause for one in named for cause in one} <= {one.cause for one in CAUSES} | of_stops
 
 
 def test_every_view_says_what_it_is_and_those_that_are_stated_exist() -> None:

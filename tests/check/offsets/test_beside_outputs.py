@@ -405,7 +405,10 @@ def test_outputs_that_retention_took_before_anybody_copied_them_are_not_copied(
     assert placed(life)["committed_offset"] == 10
 
 
-GAPS = [("filtered", True), ("aborted", False), ("control", False), ("compacted", False)]
+GAPS = [
+    *(("filtered", True), ("aborted", False), ("keyless", True), ("dead_letter", True), ("kept_local", True)),
+    *(("control", False), ("compacted", False), ("mirror_write", False)),
+]
 
 
 @pytest.mark.parametrize(("cause", "is_seen"), examples(check=GAPS[:2], soak=GAPS))
