@@ -22,7 +22,6 @@ from ledger.facts.direction import (
     Directions,
     FenceState,
     HeldBack,
-    Promoted,
 )
 from ledger.facts.extras import DecidedExtras, ExtrasDecided
 from ledger.facts.fences import FENCE_KINDS, ActiveFence, Fence, FenceHow, Fences, Unfenced
@@ -90,8 +89,8 @@ class DirectionReport:
     `way_back`: None, nothing is promoted. `extras_at_most`: records that the source has, the flow has not copied, and
     nobody has decided about, None: unknown of some partition; `extras_kept`: offsets that were decided to stay there.
     `gave_way`: all that the flow copies is promoted: it needs no driver. `stands_by`: the opposite flow has run,
-    and this one never; `is_calm`: nor is it to before the direction changes. `over`: topics that were stopped for a
-    direction that holds no more, `start`: the command that continues with them, None: a driver does.
+    and this one never: it is not to before the direction changes. `over`: topics that were stopped for a direction that
+    holds no more, `start`: the command that continues with them, None: a driver does.
     `attention`: what is not as the directions say, with what to do; `remarks`: what is, and is worth saying.
     """
 
@@ -102,7 +101,6 @@ class DirectionReport:
     extras_kept: int = 0
     gave_way: bool = False
     stands_by: bool = False
-    is_calm: bool = False
     over: tuple[str, ...] = ()
     start: str | None = None
     attention: tuple[str, ...] = ()
@@ -148,7 +146,7 @@ def direction_report(
     names_over = sorted({row["source_topic"] for row in over})
     here = _not_begun(way.source, way.target, names_over, directions, active)
     start = _start(way, way.flow, driver, here) or way_home(way.source, way.target)
-    is_calm = stands_by(way, driver) and not is_due(way, directions)
+    is_standing_by = stands_by(way, driver)
     waits_for = "its driver, which is at work" if driver.state in _AT_WORK else start
     over_words = (
         f"{counted(len(over), 'partition')} stopped for a direction that holds no more; next: {waits_for}"
@@ -160,8 +158,7 @@ def direction_report(
         extras_at_most=extras,
         extras_kept=kept,
         gave_way=bool(promoted) and promoted.keys() == held.keys(),
-        stands_by=stands_by(way, driver),
-        is_calm=is_calm,
+        stands_by=is_standing_by,
         over=tuple(names_over),
         start=start if over and driver.state not in _AT_WORK else None,
         attention=(
@@ -183,7 +180,7 @@ def direction_report(
             *_held_words(way, HandOvers.of_rows(row for row in rows if row["kind"] in HAND_OVER_KINDS), now),
             *_left_behind(way, at_source - at_both),
             *_waits_words(way, waits),
-            *(["it stands by for a change of direction"] if is_calm else []),
+            *(["it stands by for a change of direction"] if is_standing_by else []),
         ),
     )
 
@@ -329,13 +326,6 @@ def stands_by(way: OneWay, driver: DriverReport) -> bool:
     if driver.state is not DriverState.NEVER_RAN or way.opposite is None:
         return False
     return way.opposite.driver().state is not DriverState.NEVER_RAN
-
-
-def is_due(way: OneWay, directions: Directions) -> bool:
-    """Whether its source is promoted, and what is written there is to come back: by the last change of the pair."""
-    pair = way.source, way.target
-    changes = [one for one, _ in directions.changes if (one.cluster, one.former) == pair]
-    return bool(changes) and isinstance(changes[-1], Promoted) and not changes[-1].no_reverse
 
 
 def _on_their_way(way: OneWay, back: WayBack | None) -> Callable[[Row], int]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ledger.answers import drivers
-from ledger.answers.direction import OneWay, OppositeFlow, Place, is_due, stands_by
+from ledger.answers.direction import OneWay, OppositeFlow, Place, stands_by
 from ledger.answers.drivers import DriverReport
 from ledger.answers.lag import figures_of, fresh_since_ms
 from ledger.answers.status import (
@@ -24,13 +24,12 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import Figure, FlowConfig
 from ledger.errors import LedgerUnavailableError
 from ledger.facts.cut_offsets import CutSide
-from ledger.facts.direction import DIRECTION_ROWS, Directions
 from ledger.facts.findings import Side
 from ledger.facts.identity import was_drawn
 from ledger.facts.operations import OperationKind
 from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, writer_of
 from ledger.facts.state import last_claim
-from ledger.facts.tables import CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row, in_order
+from ledger.facts.tables import CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row
 from ledger.facts.ways import Direction
 from ledger.machine import LocalProcesses
 from ledger.offsets.moving import LATELY_MS, groups_at_own_commits, moving_groups
@@ -240,12 +239,9 @@ def last_driver(at: DeltaSnapshot, flow: FlowConfig, *, at_ms: int, is_now: bool
     return driver_of(at, flow, [appended], at_ms=at_ms, is_now=is_now)
 
 
-def is_standing_by(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, *, at_ms: int) -> bool:
-    """What a report says in `is_calm` of its direction, for whoever asks nothing else of the flow."""
-    way = _way(config, at, flow, at_ms=at_ms, is_now=True)
-    rows = in_order(at.rows(OPERATIONS.name, [("kind", "in", DIRECTION_ROWS)]))
-    driver = last_driver(at, flow, at_ms=at_ms, is_now=True)
-    return stands_by(way, driver) and not is_due(way, Directions.of_rows(rows))
+def is_standing_by(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, driver: DriverReport) -> bool:
+    """What a report says in `stands_by` of its direction, for whoever asks nothing else of the flow."""
+    return stands_by(_way(config, at, flow, at_ms=0, is_now=False), driver)
 
 
 # Objectives ---------------------------------------------------------------------------------------
@@ -257,11 +253,11 @@ def status_figures(
 ) -> tuple[Figure, ...]:
     """Figures of enabled flows that an objective is configured for.
 
-    A flow that gave way to a promotion has nothing to keep to, nor has one that never ran before its direction holds.
+    A flow that gave way to a promotion has nothing to keep to, nor has one that stands by.
     """
     if not config.allowed:
         return ()
-    held = [one for one in reports if one.enabled and not (one.direction.gave_way or one.direction.is_calm)]
+    held = [one for one in reports if one.enabled and not (one.direction.gave_way or one.direction.stands_by)]
     return tuple(
         figure for figure in _figures(config, at, held, at_ms=at_ms) if figure.objective in config.allowed
     )

@@ -83,11 +83,8 @@ LOST_AT_SOURCE = frozenset({SyncCause.SOURCE_TRUNCATED, SyncCause.RETURNING})
 
 
 class Cause(NamedTuple):
-    """What a cause says in a row of a kind, or in a gap; `cause` None: a row that needs none.
-
-    `is_unmatched`: records of one side have, or had, no counterpart at the other: at the source those of applications
-    that were not copied, at the target those whose source offset is unknown, and copies that hold no longer.
-    """
+    """What a cause says in a row of a kind, or in a gap; None: the row needs none. `is_unmatched`: records of one side
+    have no counterpart at the other: they were not copied, have no known source offset, or hold no longer."""
 
     kind: str
     cause: str | None
@@ -119,41 +116,32 @@ CAUSES = (
     Cause("lost", "skipped", True, "lost: an operator said to continue behind it"),
     Cause("lost", "overtaken", True, "given up: the target has a later record of the key"),
     Cause("superseded", "source_truncated", True, "void: the source lost its end"),
-    Cause(
-        "superseded",
-        "marker_lost",
-        True,
-        "void: the source lost a transaction's marker, and ended it otherwise",
-    ),
+    Cause("superseded", "marker_lost", True, "void: a transaction whose marker was lost ended otherwise"),
     Cause("superseded", "returning", True, "void: the source lost its end, which comes back from the target"),
     Cause("superseded", "target_truncated", True, "void: the target lost records"),
     Cause("superseded", "target_recreated", True, "void: the target topic was created again"),
     Cause("superseded", "resync", True, "void: an operator had it copied again"),
     Cause("superseded", "settled", False, "read again beside the source: it was recorded without it"),
-    Cause(
-        "unpaired", "lost_source", True, "at the target alone, as far as is known: the source did not have it"
-    ),
+    Cause("unpaired", "lost_source", True, "at the target: its source was lost, or did not answer"),
     Cause("unpaired", "accepted", True, "at the target: an operator said to continue behind it"),
     Cause("unpaired", "resync", True, "tombstones that a comparison of keys wrote"),
     Cause("unpaired", "repeated", True, "written a second time, by a request that came late"),
     Cause("unpaired", "retention", True, "at the target, and deleted there before it could be recorded"),
-    Cause(
-        "unpaired", "compacted", True, "at the target: a cleaner removed what would tell its source offset"
-    ),
+    Cause("unpaired", "compacted", True, "at the target: a cleaner removed what would identify it"),
     Cause("unpaired", "cut", False, "no record: the target continues behind what applications wrote there"),
     Cause("unpaired", "extras", False, "no record: the target continues in front of replicated extras"),
 )
 """Every cause with its meaning: reports print it, and the view `causes` has it for queries."""
 
 
-_UNMATCHED = frozenset((one.kind, one.cause) for one in CAUSES if one.is_unmatched)
+_MATCHED = frozenset((one.kind, one.cause) for one in CAUSES if not one.is_unmatched)
 
 
 def source_may_be_deleted(kind: SyncKind, cause: SyncCause | None) -> bool:
     """Whether, after a row, records of the flow at the target may have no source record any more."""
     if (kind, cause) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED):
         return False
-    return (kind, cause) in _UNMATCHED or (kind, cause) == (SyncKind.STARTED, SyncCause.RECREATED)
+    return cause is SyncCause.RECREATED or (kind, cause) not in _MATCHED
 
 
 class Absence(StrEnum):

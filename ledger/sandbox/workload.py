@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -114,11 +114,15 @@ def _headers(serial: int) -> Headers:
 def create_topics(
     servers: str, topics: Sequence[str], *, partitions: int, configuration: Mapping[str, str] | None = None
 ) -> None:
-    """Create topics and wait until the cluster has them."""
+    """Create topics that are not there, and wait until the cluster has them."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     wanted = [NewTopic(topic, partitions, config=dict(configuration or {})) for topic in topics]
     for created in admin.create_topics(wanted).values():
-        created.result(TIMEOUT_S)
+        try:
+            created.result(TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
 
 
 def produce_events(

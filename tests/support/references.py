@@ -274,12 +274,9 @@ def _columns(columns: Sequence[Column]) -> Iterator[str]:
         yield from ("", f"`{name}` is an `{type_}`.")
 
 
-def _causes() -> Iterator[str]:
-    rows = (
-        (one.kind, f"`{one.cause}`" if one.cause else "", "yes" if one.is_unmatched else "no", one.meaning)
-        for one in CAUSES
-    )
-    return table(("in", "cause", "no counterpart", "meaning"), *rows)
+def _gap_causes() -> Iterator[str]:
+    said = (f"`{one.cause}`{'*' * one.is_unmatched}: {one.meaning}" for one in CAUSES if one.kind == "gap")
+    return item(f"{'; '.join(said)}.")
 
 
 def _of_tables() -> Iterator[Reference]:
@@ -411,7 +408,7 @@ REFERENCES = (
     Reference("ledger/OPERATIONS.md", "waits", "tests/benchmarks/latency.json", _waits),
     Reference("ledger/OPERATIONS.md", "findings", "ledger/facts/findings.py", _findings),
     *_of_tables(),
-    Reference("ledger/PROTOCOL.md", "causes", "ledger/facts/syncs.py", _causes),
+    Reference("ledger/PROTOCOL.md", "gap causes", "ledger/facts/syncs.py", _gap_causes),
     Reference("ledger/PROTOCOL.md", "kinds", "the classes in ledger/facts/every_kind.py", _kinds),
     Reference(
         "README.md",

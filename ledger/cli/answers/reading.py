@@ -112,7 +112,7 @@ def health(context: click.Context, flows: tuple[str, ...], hung: bool) -> None:
     for flow in wanted:
         driver = last_driver(ledger.snapshot, flow, at_ms=ledger.opened_at_ms, is_now=True)
         hangs = driver.state is DriverState.SILENT and driver.host == here
-        is_calm = not flows and is_standing_by(config, ledger.snapshot, flow, at_ms=ledger.opened_at_ms)
+        is_calm = not flows and is_standing_by(config, ledger.snapshot, flow, driver)
         away += hangs if hung else driver.state is not DriverState.RUNNING and not is_calm
         last = (
             "" if driver.silent_seconds is None else f", last recorded {duration(driver.silent_seconds)} ago"

@@ -377,28 +377,6 @@ def test_a_flow_that_never_ran_beside_its_opposite_stands_by(there: DriverReport
     assert not report(back=there, partitions=()).stands_by, "it has run"
 
 
-EAST: dict[str, Any] = {"cluster": "east", "cluster_id": "E", "former": "west", "former_id": "W"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "is_calm"),
-    [
-        ((), True),
-        ((PROMOTED,), True),
-        ((Promoted(**EAST, topics=None),), False),
-        ((Promoted(**EAST, topics=None), Demoted(**EAST, topics=None)), True),
-        ((Promoted(**EAST, topics=None, no_reverse=True),), True),
-    ],
-    ids=["none", "the other one", "its source", "demoted", "not wanted back"],
-)
-def test_a_flow_that_never_ran_is_to_run_once_its_source_is_promoted(
-    changes: Sequence[OperationContent], *, is_calm: bool
-) -> None:
-    never = DriverReport(DriverState.NEVER_RAN)
-    found = report(*changes, driver=never, back=RUNNING, partitions=())
-    assert (found.stands_by, found.is_calm) == (True, is_calm)
-
-
 def test_a_flow_of_which_a_part_is_promoted_still_needs_its_driver() -> None:
     orders = Promoted(**WEST, topics=("orders",))
     users = partition(topic="users", lag_records=9)
