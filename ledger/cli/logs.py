@@ -14,7 +14,7 @@ from typing import Any
 
 from ledger.errors import UsageError
 from ledger.threads import FLOW
-from ledger.words import shown, shown_lines
+from ledger.words import instant, shown, shown_lines
 
 
 class LogFormat(StrEnum):
@@ -45,6 +45,7 @@ _LEVELS = {
 }
 _SAID = logging.getLogger("mirror-ledger")
 """What a command says to whoever typed it, where lines are JSON."""
+_STILL_S = 300.0
 _PREFIXES = {"error: ": logging.ERROR, "warning: ": logging.WARNING}
 
 
@@ -86,6 +87,31 @@ class _JsonLines(logging.Formatter):
         return json.dumps(event)
 
 
+class _Still(logging.Filter):
+    """Lets a warning pass once, and then each `_STILL_S` with since when, as long as it comes again within these."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[tuple[str | None, str], tuple[float, float, float]] = {}
+        """By flow and text when it was said first, when it passed last, and when it came last."""
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING or record.exc_info or record.name == _SAID.name:
+            return True
+        now, key = record.created, (FLOW.get(), record.getMessage())
+        with self._lock:
+            self._said = {one: at for one, at in self._said.items() if now - at[2] < _STILL_S}
+            first, passed, _ = self._said.get(key, (now, 0.0, now))
+            passes = now - passed >= _STILL_S
+            self._said[key] = (first, now if passes else passed, now)
+        if passes and first < now:
+            fields = record.args if isinstance(record.args, Mapping) else {}
+            record.args = {**fields, "message": key[1], "since": instant(int(first * 1000))}
+            record.msg = "%(message)s; still, since %(since)s"
+        return passes
+
+
 def _plain(value: object) -> object:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
@@ -101,6 +127,7 @@ def log_to_stderr(form: str = LogFormat.TEXT, level: str = LogLevel.INFO) -> Non
     _require(level, LogLevel, LEVEL_VARIABLE)
     is_json = form == LogFormat.JSON
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_Still())
     handler.setFormatter(_JsonLines() if is_json else _Printable("%(levelname)s %(message)s"))
     is_another = is_json or level != LogLevel.INFO
     logging.basicConfig(level=level.upper(), handlers=[handler], force=is_another)

@@ -500,7 +500,8 @@ class ClusterConnection:
                 if is_refused or isinstance(error, UsageError):
                     why = f"refused the login, needed to {operation}: {error}; not done"
                     raise PreconditionError(f"cluster {self._cluster.name} {why}", trouble=trouble) from error
-                reasons.append(f"{address}: {_reason(error)}")
+                reason = _reason(error)
+                reasons.append(reason if reason.startswith(f"{address} ") else f"{address}: {reason}")
                 troubles.append(trouble)
             except errors.KafkaError:
                 self._discard()

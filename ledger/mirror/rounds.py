@@ -232,7 +232,7 @@ class RoundLoop:
         self._source_ends = SourceEnds()
         self._followed_at = float("-inf")
         self._job: CopyJob | None = None
-        self._is_incomplete = False
+        self._is_incomplete = self._are_topics_unread = False
         """Topics of the first refresh wait for a quota of the target."""
         self._progressed_at = 0.0
         self._leaderless = frozenset[tuple[str, int]]()
@@ -334,6 +334,11 @@ class RoundLoop:
             log.warning(
                 "%(flow)s: topics could not be read: %(cause)s", {"flow": self.flow.name, "cause": error}
             )
+            self._are_topics_unread = True
+        else:
+            if self._are_topics_unread:
+                log.info("%(flow)s: topics are read again", {"flow": self.flow.name})
+            self._are_topics_unread = False
         self._is_incomplete = is_first and self.topics.changes.waits_until is not None
 
     def _follow_topics(self, until_caught_up: bool, *, is_first_refresh: bool) -> None:

@@ -101,6 +101,30 @@ def test_of_a_process_with_several_flows_each_line_names_its_own() -> None:
     assert events == [(None, "before"), ("a", "of a thread"), ("a", "a: named")]
 
 
+_AGAIN = """
+import logging
+from ledger.cli.logs import log_to_stderr
+log_to_stderr()
+log = logging.getLogger("ledger.some.place")
+for at_s in (0, 5, 10, 300, 305, 599, 600, 1000):
+    for level, words in ((logging.WARNING, "away"), (logging.INFO, "here")):
+        given = (log.name, level, "file", 1, "%(flow)s: %(what)s, 100%%", ({"flow": "f", "what": words},), None)
+        record = log.makeRecord(*given)
+        record.created = 1_000_000_000.0 + at_s
+        if words == "away" or at_s == 5:
+            log.handle(record)
+"""
+
+
+def test_a_warning_that_comes_again_is_said_each_five_minutes_with_its_beginning() -> None:
+    said, since = "WARNING f: away, 100%", "2001-09-09 01:46:40Z"
+    still = f"{said}; still, since {since}"
+    assert ended("-c", _AGAIN, code=0) == [said, "INFO f: here, 100%", still, still, said]
+    events = [json.loads(line) for line in ended("-c", _AGAIN, code=0, **{FORMAT_VARIABLE: "json"})]
+    assert [event.get("since") for event in events] == [None, None, since, since, None]
+    assert {event["flow"] for event in events} == {"f"}
+
+
 _CHILD = """
 import os, subprocess, sys
 from ledger.cli.logs import events_of_children, log_to_stderr

@@ -64,7 +64,9 @@ def test_where_the_ledger_cannot_be_read_the_addresses_are_what_is_wrong() -> No
     def unread() -> tuple[None, list[list[str]]]:
         raise SetupError("no ledger")
 
-    with admin_of(gone(), None) as admin:
+    address = gone()
+    with admin_of(address, None) as admin:
         admin.connection.known = unread
-        with pytest.raises(ClusterUnavailableError, match="cannot be connected"):
+        with pytest.raises(ClusterUnavailableError, match=f": {address} cannot be connected") as refused:
             admin.cluster_id()
+    assert str(refused.value).count(address) == 2, "as what was configured, and as what is wrong"
