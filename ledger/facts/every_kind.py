@@ -31,11 +31,6 @@ from ledger.facts.operations import (
     FindingCleared,
     FindingRaised,
     KeysResynced,
-    LastCheckpoints,
-    LastHighWatermarks,
-    LastOffsetSyncs,
-    LastShareOffsets,
-    LastWriters,
     LedgerRepaired,
     LedgerRestored,
     OperationContent,
@@ -65,7 +60,6 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain, LedgerRepaired, LedgerRestored),
         *(FormerDriversShutOut, FactsArchived, FactsLeft),
-        *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),
     )
 }
 

@@ -77,12 +77,6 @@ class OperationKind(StrEnum):
     FACTS_ARCHIVED = "facts_archived"
     FACTS_LEFT = "facts_left"
     FORMER_DRIVERS_SHUT_OUT = "former_drivers_shut_out"
-    # Of maintenance, by programs from before projections.
-    LAST_OFFSET_SYNCS = "last_offset_syncs"
-    LAST_CHECKPOINTS = "last_checkpoints"
-    LAST_SHARE_OFFSETS = "last_share_offsets"
-    LAST_HIGH_WATERMARKS = "last_high_watermarks"
-    LAST_WRITERS = "last_writers"
 
 
 # Content ------------------------------------------------------------------------------------------
@@ -598,54 +592,3 @@ class LedgerRestored(OperationContent):
     cut: str
     cut_at_ms: int
     first_epoch: int
-
-
-# Notes of last rows -------------------------------------------------------------------------------
-# What programs from before projections noted for starts. Nobody reads it any more, and nobody writes it.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastRows(OperationContent):
-    """The last rows of a table, as a program from before projections noted them; nothing is answered by it any more.
-
-    Keys: `table_id` (Delta's), `of_each` (columns), `rows` (counted), `until` (writer to epoch, round, latest
-    `recorded_at_ms` of all its rows), `settled_ms` (files that have nothing younger seem to have been there), `last`
-    (column to values: JSON, deflated, in base64url without padding).
-    """
-
-    table_id: str
-    of_each: Sequence[str]
-    rows: int
-    until: Mapping[str, Sequence[int]]
-    settled_ms: int
-    last: str
-
-
-class LastOffsetSyncs(LastRows):
-    """Last rows of `offset_syncs`."""
-
-    kind: ClassVar = OperationKind.LAST_OFFSET_SYNCS
-
-
-class LastCheckpoints(LastRows):
-    """Last rows of `checkpoints`."""
-
-    kind: ClassVar = OperationKind.LAST_CHECKPOINTS
-
-
-class LastShareOffsets(LastRows):
-    """Last rows of `share_offsets`."""
-
-    kind: ClassVar = OperationKind.LAST_SHARE_OFFSETS
-
-
-class LastHighWatermarks(LastRows):
-    """Last rows of `high_watermarks`."""
-
-    kind: ClassVar = OperationKind.LAST_HIGH_WATERMARKS
-
-
-class LastWriters(LastRows):
-    """Last rows of `writers`."""
-
-    kind: ClassVar = OperationKind.LAST_WRITERS

@@ -41,10 +41,9 @@ class KeptRows:
 
 _READ_ALONE = (
     *(OperationKind.PLAN, OperationKind.SHEET, OperationKind.APPLY_ALIVE),
-    *(OperationKind.LAST_OFFSET_SYNCS, OperationKind.LAST_CHECKPOINTS, OperationKind.LAST_SHARE_OFFSETS),
-    *(OperationKind.LAST_HIGH_WATERMARKS, OperationKind.LAST_WRITERS),
+    *("last_offset_syncs", "last_checkpoints", "last_share_offsets", "last_high_watermarks", "last_writers"),
 )
-"""Kinds of `operations` of which there may be many, or large ones, and for which few ask."""
+"""Kinds of `operations` of which there may be many, or large ones, and for which few ask: the last ones nobody does."""
 _TOGETHER: Sequence[Filter] = [("kind", "not in", _READ_ALONE)]
 
 

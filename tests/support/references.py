@@ -295,7 +295,6 @@ _PARTS = {
     OperationKind.PLAN: 'Changes of direction ("Plans")',
     OperationKind.RECEIPT: "Events of drivers and recorders",
     OperationKind.LEDGER_REPAIRED: "Of the ledger itself",
-    OperationKind.LAST_OFFSET_SYNCS: 'Notes of earlier programs ("Starts")',
 }
 """By the first kind of a part."""
 
