@@ -1,15 +1,17 @@
 -- name:    flow_operations
--- answers: what did operators ask of a flow, and what became of it?
--- grain:   flow, operation_id
--- reads:   operation_contents
--- params:  flow string
--- columns: flow string, operation_id string, kind string, source_topic string, source_partition int,
---          source_offset bigint, operator string, reason string, ticket string, requested_at_ms bigint,
---          result string, message string, answered_at_ms bigint, status string
--- status:  waiting, done, refused
+-- answers: what was done to a flow in a period, by whom and why, and what became of requests to its driver?
+-- grain:   flow, operation_id, kind, cluster, source_topic, source_partition, source_offset, operator, reason, ticket
+-- reads:   operation_contents, last_claims
+-- params:  flow string, first_ms bigint?, last_ms bigint?
+-- columns: flow string, operation_id string, kind string, cluster string, source_topic string,
+--          source_partition int, source_offset bigint, operator string, reason string, ticket string, entries bigint,
+--          requested_at_ms bigint, result string, message string, answered_at_ms bigint, status string
+-- status:  recorded, waiting, done, refused
 --
--- Requests that a flow's driver answers with a receipt, in the order of asking; the first receipt counts. A null topic, partition or
--- offset was not given. waiting: no receipt yet, so result is null.
+-- What commands recorded of the flow, or at one of its clusters (fences, promotions, offsets set), in the order of recording: first
+-- that of operators, then that of each apply. cluster: where it was done, and what source_topic is a name of; null for
+-- the flow itself, whose source topics they are. entries: how many rows say the same. recorded: no driver is asked. Of requests to the
+-- driver the first receipt counts. waiting: no receipt yet, so result is null.
 with receipts as (
     select
         c.flow,
@@ -27,28 +29,69 @@ with receipts as (
         ) as place
     from operation_contents as c
     where c.kind = 'receipt'
+),
+
+acts as (
+    select
+        p.flow,
+        c.operation_id,
+        c.kind,
+        c.cluster,
+        c.topic as source_topic,
+        c.partition as source_partition,
+        c.source_offset,
+        c.operator,
+        c.reason,
+        c.ticket,
+        count(*) as entries,
+        min(c.recorded_at_ms) as requested_at_ms,
+        min(c.writer_epoch * 4294967296 + c.round) as recorded_order
+    from params as p
+    left join last_claims as f on f.flow = p.flow
+    inner join operation_contents as c
+        on c.flow = p.flow or c.flow is null and c.cluster in (f.source_cluster, f.target_cluster)
+    where c.writer not like 'flow:%'
+        and c.writer not like 'recorder:%'
+        and c.kind <> 'sheet'
+        and coalesce(c.recorded_at_ms >= p.first_ms, true)
+        and coalesce(c.recorded_at_ms <= p.last_ms, true)
+    group by p.flow, c.operation_id, c.kind, c.cluster, c.topic, c.partition, c.source_offset, c.operator, c.reason, c.ticket
 )
 
 select
-    c.flow,
-    c.operation_id,
-    c.kind,
-    c.topic as source_topic,
-    c.partition as source_partition,
-    c.source_offset,
-    c.operator,
-    c.reason,
-    c.ticket,
-    c.recorded_at_ms as requested_at_ms,
+    a.flow,
+    a.operation_id,
+    a.kind,
+    a.cluster,
+    a.source_topic,
+    a.source_partition,
+    a.source_offset,
+    a.operator,
+    a.reason,
+    a.ticket,
+    a.entries,
+    a.requested_at_ms,
     r.result,
     r.message,
     r.recorded_at_ms as answered_at_ms,
-    coalesce(r.result, 'waiting') as status
-from operation_contents as c
-inner join params as p on p.flow = c.flow
+    case
+        when a.kind in ('pause', 'resume', 'skip_to', 'accept_foreign', 'resync', 'reload') then coalesce(r.result, 'waiting')
+        else 'recorded'
+    end as status
+from acts as a
 left join receipts as r
-    on r.flow = c.flow
-    and r.request = c.operation_id
+    on r.flow = a.flow
+    and r.request = a.operation_id
     and r.place = 1
-where c.kind in ('pause', 'resume', 'skip_to', 'accept_foreign', 'resync', 'reload')
-order by c.flow nulls last, c.writer_epoch nulls last, c.round nulls last, c.operation_id nulls last
+order by
+    a.flow nulls last,
+    a.recorded_order nulls last,
+    a.operation_id nulls last,
+    a.kind nulls last,
+    a.cluster nulls last,
+    a.source_topic nulls last,
+    a.source_partition nulls last,
+    a.source_offset nulls last,
+    a.operator nulls last,
+    a.reason nulls last,
+    a.ticket nulls last

@@ -146,7 +146,7 @@ def direction_report(
     names_over = sorted({row["source_topic"] for row in over})
     here = _not_begun(way.source, way.target, names_over, directions, active)
     start = _start(way, way.flow, driver, here) or way_home(way.source, way.target)
-    is_standing_by = stands_by(way, driver)
+    is_calm = stands_by(way, driver)
     waits_for = "its driver, which is at work" if driver.state in _AT_WORK else start
     over_words = (
         f"{counted(len(over), 'partition')} stopped for a direction that holds no more; next: {waits_for}"
@@ -158,7 +158,7 @@ def direction_report(
         extras_at_most=extras,
         extras_kept=kept,
         gave_way=bool(promoted) and promoted.keys() == held.keys(),
-        stands_by=is_standing_by,
+        stands_by=is_calm,
         over=tuple(names_over),
         start=start if over and driver.state not in _AT_WORK else None,
         attention=(
@@ -180,7 +180,7 @@ def direction_report(
             *_held_words(way, HandOvers.of_rows(row for row in rows if row["kind"] in HAND_OVER_KINDS), now),
             *_left_behind(way, at_source - at_both),
             *_waits_words(way, waits),
-            *(["it stands by for a change of direction"] if is_standing_by else []),
+            *(["it stands by for a change of direction"] if is_calm else []),
         ),
     )
 

@@ -239,7 +239,7 @@ def last_driver(at: DeltaSnapshot, flow: FlowConfig, *, at_ms: int, is_now: bool
     return driver_of(at, flow, [appended], at_ms=at_ms, is_now=is_now)
 
 
-def is_standing_by(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, driver: DriverReport) -> bool:
+def flow_stands_by(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, driver: DriverReport) -> bool:
     """What a report says in `stands_by` of its direction, for whoever asks nothing else of the flow."""
     return stands_by(_way(config, at, flow, at_ms=0, is_now=False), driver)
 

@@ -299,7 +299,7 @@ class Ledger:
         return Answer(self.query("failover_loss", at_ms=at_ms, **params).table, partition_loss)
 
     def requests(self, flow: str) -> Answer[FlowRequest]:
-        """What operators asked of a flow, in the order of asking, and what became of it."""
+        """What was done to a flow, in the order of recording, and what became of requests to its driver."""
         return Answer(self.query("flow_operations", flow=flow).table, FlowRequest)
 
     # Queries and statements ------------------------------------------------------------------------

@@ -474,7 +474,7 @@ def flow_report(
     partitions = [{**row, **lags.get(_incarnation(row), NO_LAG)} for row in answers["flow_status"]]
     current = [row for row in partitions if row["status"] != PartitionStatus.GONE]
     deleted = [_deleted(row) for row in partitions if row["status"] == PartitionStatus.GONE]
-    operations = answers["flow_operations"]
+    operations = [row for row in answers["flow_operations"] if row["status"] != "recorded"]
     pauses = tuple(pausing(_request(row) for row in operations))
     direction = direction_report(
         expected.way,

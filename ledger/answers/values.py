@@ -101,17 +101,20 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRequest:
-    """What an operator asked of a flow, and what became of it: `flow_operations`. `result` None: no receipt yet."""
+    """What was done to a flow, and what became of it: `flow_operations`. `result` None: no driver is asked, or has
+    answered yet."""
 
     flow: str
     operation_id: str
     kind: str
+    cluster: str | None
     source_topic: str | None
     source_partition: int | None
     source_offset: int | None
     operator: str
     reason: str | None
     ticket: str | None
+    entries: int
     requested_at_ms: int
     result: str | None
     message: str | None

@@ -19,7 +19,7 @@ select
     text_of(content, 'finding') as finding,
     text_of(content, 'request') as request,
     text_of(content, 'result') as result,
-    text_of(content, 'cluster') as cluster,
+    coalesce(text_of(content, 'cluster'), text_of(content, 'target_cluster')) as cluster,
     try_cast(text_of(content, 'since_ms') as bigint) as since_ms,
     writer,
     writer_epoch,

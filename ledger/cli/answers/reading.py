@@ -97,7 +97,7 @@ def health(context: click.Context, flows: tuple[str, ...], hung: bool) -> None:
     """Whether a driver of each FLOW is at work, for probes: 0 yes, 4 no, 1 nobody knows. Without FLOW: of all that are
     enabled, but for one that has never run and stands by for a change of direction."""
     from ledger.answers.drivers import DriverState
-    from ledger.answers.flow_status import is_standing_by, last_driver
+    from ledger.answers.flow_status import flow_stands_by, last_driver
 
     try:
         ledger = opened(context, None)
@@ -112,7 +112,7 @@ def health(context: click.Context, flows: tuple[str, ...], hung: bool) -> None:
     for flow in wanted:
         driver = last_driver(ledger.snapshot, flow, at_ms=ledger.opened_at_ms, is_now=True)
         hangs = driver.state is DriverState.SILENT and driver.host == here
-        is_calm = not flows and is_standing_by(config, ledger.snapshot, flow, driver)
+        is_calm = not flows and flow_stands_by(config, ledger.snapshot, flow, driver)
         away += hangs if hung else driver.state is not DriverState.RUNNING and not is_calm
         last = (
             "" if driver.silent_seconds is None else f", last recorded {duration(driver.silent_seconds)} ago"
