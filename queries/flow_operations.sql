@@ -29,69 +29,49 @@ with receipts as (
         ) as place
     from operation_contents as c
     where c.kind = 'receipt'
-),
-
-acts as (
-    select
-        p.flow,
-        c.operation_id,
-        c.kind,
-        c.cluster,
-        c.topic as source_topic,
-        c.partition as source_partition,
-        c.source_offset,
-        c.operator,
-        c.reason,
-        c.ticket,
-        count(*) as entries,
-        min(c.recorded_at_ms) as requested_at_ms,
-        min(c.writer_epoch * 4294967296 + c.round) as recorded_order
-    from params as p
-    left join last_claims as f on f.flow = p.flow
-    inner join operation_contents as c
-        on c.flow = p.flow or c.flow is null and c.cluster in (f.source_cluster, f.target_cluster)
-    where c.writer not like 'flow:%'
-        and c.writer not like 'recorder:%'
-        and c.kind <> 'sheet'
-        and coalesce(c.recorded_at_ms >= p.first_ms, true)
-        and coalesce(c.recorded_at_ms <= p.last_ms, true)
-    group by p.flow, c.operation_id, c.kind, c.cluster, c.topic, c.partition, c.source_offset, c.operator, c.reason, c.ticket
 )
 
 select
-    a.flow,
-    a.operation_id,
-    a.kind,
-    a.cluster,
-    a.source_topic,
-    a.source_partition,
-    a.source_offset,
-    a.operator,
-    a.reason,
-    a.ticket,
-    a.entries,
-    a.requested_at_ms,
+    p.flow,
+    c.operation_id,
+    c.kind,
+    c.cluster,
+    c.topic as source_topic,
+    c.partition as source_partition,
+    c.source_offset,
+    c.operator,
+    c.reason,
+    c.ticket,
+    count(*) as entries,
+    min(c.recorded_at_ms) as requested_at_ms,
     r.result,
     r.message,
     r.recorded_at_ms as answered_at_ms,
     case
-        when a.kind in ('pause', 'resume', 'skip_to', 'accept_foreign', 'resync', 'reload') then coalesce(r.result, 'waiting')
+        when c.kind in ('pause', 'resume', 'skip_to', 'accept_foreign', 'resync', 'reload') then coalesce(r.result, 'waiting')
         else 'recorded'
     end as status
-from acts as a
+from params as p
+left join last_claims as f on f.flow = p.flow
+inner join operation_contents as c
+    on c.flow = p.flow or c.flow is null and c.cluster in (f.source_cluster, f.target_cluster)
 left join receipts as r
-    on r.flow = a.flow
-    and r.request = a.operation_id
+    on r.flow = p.flow
+    and r.request = c.operation_id
     and r.place = 1
+where c.writer not like 'flow:%'
+    and c.writer not like 'recorder:%'
+    and c.kind <> 'sheet'
+    and coalesce(c.recorded_at_ms >= p.first_ms, true)
+    and coalesce(c.recorded_at_ms <= p.last_ms, true)
+group by
+    p.flow, c.operation_id, c.kind, c.cluster, c.topic, c.partition, c.source_offset, c.operator, c.reason, c.ticket,
+    r.result, r.message, r.recorded_at_ms
 order by
-    a.flow nulls last,
-    a.recorded_order nulls last,
-    a.operation_id nulls last,
-    a.kind nulls last,
-    a.cluster nulls last,
-    a.source_topic nulls last,
-    a.source_partition nulls last,
-    a.source_offset nulls last,
-    a.operator nulls last,
-    a.reason nulls last,
-    a.ticket nulls last
+    p.flow nulls last,
+    min(c.writer_epoch * 4294967296 + c.round) nulls last,
+    c.operation_id nulls last,
+    c.kind nulls last,
+    c.cluster nulls last,
+    c.topic nulls last,
+    c.partition nulls last

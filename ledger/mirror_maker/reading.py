@@ -17,7 +17,6 @@ import yaml
 from ledger.errors import ConfigurationError, InvalidValueError
 from ledger.mirror_maker.properties import read_properties
 
-_CONNECTORS = "org.apache.kafka.connect.mirror.Mirror"
 _KIND = "KafkaMirrorMaker2"
 _MOST_CHARACTERS = 500_000
 _IS_JSON = re.compile(r"(?:\s|//[^\n]*\n)*[{\[]")
