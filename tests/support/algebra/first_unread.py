@@ -32,7 +32,7 @@ Invariants
     F4  what only the ledger lacks repeats and never skips: rows not recorded yet, commits not seen yet, moves that
         nobody recorded, clocks that differ
 
-What simpler rules would skip, found by simulated histories (`tests/check/domain/pair`):
+What simpler rules would skip, found by simulated histories (`tests/check/offsets/test_first_unread.py`):
     - Behind the end of a map its flow may have copied what it has not recorded. Another flow that reads the log,
       wherever it goes, has seen that as mirrors' records: those that no row claims are of U3. So is what lies between
       the ends of several maps where no flow reads it, and what a chain brought of a middle log behind the first map's
