@@ -283,7 +283,7 @@ class OpenApply:
         at = "" if self.step is None or is_undone else f", at step {self.step}"
         at += f" ({self.waits})" if at and self.waits else ""
         held = f": {', '.join(self.so_far)}" if self.so_far else ""
-        next_ = [*self.commands, "its process is at work"][0]
+        next_ = [*self.commands, f"{'' if self.is_at_work else 'perhaps '}its process is at work"][0]
         return f"{self.what} {how}{at}, since {instant(self.begun_at_ms)}{held}; {next_}"
 
     @property

@@ -383,7 +383,6 @@ class SyncThread:
         self._seconds = seconds
         self._flow = flow
         self._ended = threading.Event()
-        self._trouble: str | None = None
         self._waiting = 0
         self._defect: BaseException | None = None
         self._thread = beside(self._work, name=f"sync_groups:{flow}")
@@ -421,19 +420,15 @@ class SyncThread:
             waited_s = pause_s(self._seconds, took_s, is_waiting=self._waiting > 0)
 
     def _pass(self) -> bool:
-        """Whether there may be another one; what it failed with is said once, and found again by the next."""
+        """Whether there may be another one; what it failed with is said, and found again by the next."""
         try:
             done = self._passes.run_once()
         except ShutOutError:
             return False  # the driver ends by the same
         except (MirrorLedgerError, OSError) as error:
-            if str(error) != self._trouble:
-                log.warning(
-                    "%(flow)s: groups are not synced for now: %(cause)s", {"flow": self._flow, "cause": error}
-                )
-            self._trouble = str(error)
+            about = {"flow": self._flow, "cause": error}
+            log.warning("%(flow)s: groups are not synced for now: %(cause)s", about)
             return True
-        self._trouble = None
         counts = {"flow": self._flow, "commits": done.synced, "waiting": done.waiting}
         if done.synced:
             log.info("%(flow)s: synced %(commits)d commits of groups", counts)
