@@ -23,7 +23,7 @@ from ledger.sandbox import BrokerState, ListenerSecurity, Sandbox, processes, st
 from ledger.sandbox.command import sandbox as sandbox_command
 from ledger.sandbox.processes import Process
 from ledger.sandbox.properties import NodePorts
-from ledger.sandbox.reading import reader_properties
+from ledger.sandbox.reading import ends, reader_properties
 from tests.support.checkout import CHECKOUT
 from tests.support.guarded import Guarded
 from tests.support.trio import Trio
@@ -158,6 +158,19 @@ def test_commands_print_data_on_stdout(pair: Sandbox) -> None:
     assert str(pair.configuration) in again.stderr
     header, *_, first, second = (line.split()[0] for line in again.stdout.splitlines())
     assert (header, first, second) == ("cluster", "east", "west")
+
+
+def test_what_is_filled_a_second_time_gets_as_much_again(pair: Sandbox) -> None:
+    runner, servers = CliRunner(), bootstrap(pair, "west")
+    fill = ("fill", "--root", str(pair.root), "--cluster", "west", "--records", "1000")
+    held = []
+    for _ in range(2):
+        filled = runner.invoke(sandbox_command, fill)
+        assert filled.exit_code == 0, filled.exception
+        held.append(
+            sum(end for (topic, _), end in ends(servers, ["events-zstd", "stamped"]).items() if topic)
+        )
+    assert held == [2_000, 4_000]
 
 
 def test_two_starters_agree_and_brokers_survive_them(tmp_path: Path) -> None:
