@@ -92,8 +92,9 @@ class _Still(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[tuple[str | None, str], tuple[float, float, float]] = {}
-        """By flow and text when it was said first, when it passed last, and when it came last."""
+        self._said: dict[
+            tuple[str | None, str], tuple[float, float, float]
+        ] = {}  # first, passed last, came last
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:

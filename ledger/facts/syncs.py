@@ -132,8 +132,6 @@ CAUSES = (
     Cause("unpaired", "extras", False, "no record: the target continues in front of replicated extras"),
 )
 """Every cause with its meaning: reports print it, and the view `causes` has it for queries."""
-
-
 _MATCHED = frozenset((one.kind, one.cause) for one in CAUSES if not one.is_unmatched)
 
 

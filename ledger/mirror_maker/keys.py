@@ -105,10 +105,7 @@ CONNECTOR_KEYS: Mapping[str, Meaning] = {
         form=Form.NUMBER,
     ),
     **_of(
-        Verdict.DIFFERS,
-        "with emit_heartbeats one is written each second",
-        "emit.heartbeats.interval.seconds",
-        form=Form.NUMBER,
+        Verdict.DIFFERS, "one is written each second", "emit.heartbeats.interval.seconds", form=Form.NUMBER
     ),
     **_of(
         Verdict.DIFFERS,

@@ -41,10 +41,7 @@ MOST_PLANS = 50
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A plan as it was recorded last, and each time that it was carried out. `plan` None: `why` it cannot be shown.
-
-    `begun`: the carrying out that has not ended, None: there is none.
-    """
+    """A plan as it was recorded last, and each time that it was carried out. `plan` None: `why` it cannot be shown."""
 
     plan_id: str
     recorded_at_ms: int
@@ -54,7 +51,7 @@ class Change:
     applies: tuple[Apply, ...]
     approvals: Approvals
     why: str | None = None
-    begun: OpenApply | None = None
+    begun: OpenApply | None = None  # the carrying out that has not ended
 
 
 def read_changes(ledger: Ledger) -> tuple[Change, ...]:

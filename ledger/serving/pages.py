@@ -76,17 +76,14 @@ def _printable(line: Line) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """What needs attention: of which flow (None: of the whole mirror), and why; `details`: with what to do about it.
-
-    `tone`: bad, or run where it is under way and nobody has to act.
-    """
+    """What needs attention: of which flow (None: of the whole mirror), and why; `details`: with what to do about it."""
 
     of: str
     href: str | None
     reasons: tuple[str, ...]
     details: tuple[Line, ...] = ()
     left_out: str | None = None
-    tone: str = "bad"
+    tone: str = "bad"  # or "run": it is under way, and nobody has to act
 
 
 def concerns(status: Status, anchored: Anchored | None, *, now_ms: int) -> Iterator[Concern]:
