@@ -85,6 +85,8 @@ def _loss(row: Row, cut: Cut | None, unrecorded: UnrecordedCopies) -> dict[str, 
 def _at_least(row: Row, records: int, behind_reading: int, unrecorded: UnrecordedCopies) -> int:
     """What the target holds now says more than what was read of it at some time."""
     place = (row["flow"], row["source_topic"], row["source_partition"])
+    if row["unrecorded_copies"] is None:
+        return 0
     if place in unrecorded:
         return max(records - max(unrecorded[place] - (row["settled_records"] or 0), 0), 0)
     return int(row["loss_at_least"]) + behind_reading
@@ -149,20 +151,12 @@ def loss_words(figures: Row) -> str:
     if lost == 0:
         words = f"all that is known of {counted(figures['partitions'], 'partition')} is copied"
         return f"{words}{_more_words(figures, more)}"
-    words = f"{_range(figures, lost, more)} not copied"
+    least = figures.get("records_at_least", lost)  # forecasts of earlier versions have none
+    words = f"{'' if least == lost else f'{least:,} to '}{counted(lost, 'record')} not copied"
     words += (
         ", for an unknown time" if figures["seconds_lost"] is None else f", the oldest for {_span(figures)}"
     )
     return f"{words}{_more_words(figures, more)}"
-
-
-def _range(figures: Row, lost: int, more: int | None) -> str:
-    """Forecasts of earlier versions of the program have no lower end of their own."""
-    least = figures.get("records_at_least", lost)
-    if more is None:
-        return f"at least {counted(least, 'record')}"
-    most = lost + more
-    return counted(most, "record") if least == most else f"{least:,} to {counted(most, 'record')}"
 
 
 def _more_words(figures: Row, more: int | None) -> str:
@@ -175,7 +169,7 @@ def _more_words(figures: Row, more: int | None) -> str:
         return f"; last reading{_reading(figures)}" if figures.get("unseen_seconds") else ""
     rate = figures.get("records_per_second")
     basis = "" if rate is None else f", at up to {_rate(rate)} a second as before"
-    return f"; at most {counted(more, 'record')} came since the last reading{_reading(figures)}{basis}"
+    return f"; at most {counted(more, 'more record')} came since the last reading{_reading(figures)}{basis}"
 
 
 def _reading(figures: Row) -> str:

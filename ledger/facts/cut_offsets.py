@@ -67,15 +67,6 @@ class CutPair:
         return "" if side is None else side.name
 
     @property
-    def beyond_map(self) -> int | None:
-        """Source offsets behind the map, markers among them; None: unknown."""
-        at = self.source
-        if at is None or at.high_watermark is None:
-            return None
-        mapped = at.log_start if at.map_source_end is None else at.map_source_end
-        return max(at.high_watermark - (mapped or 0), 0)
-
-    @property
     def is_copied(self) -> bool:
         """Whether the source was read itself, and ends where the map does."""
         at = self.source
@@ -171,11 +162,9 @@ class Cut:
         not_live = sorted({at.cluster for at in self.offsets if not at.is_live})
         began = sum(pair.reverse_start is not None for pair in pairs)
         ledger = f"; {' and '.join(not_live)} as last recorded" if not_live else ""
-        beyond = sum(pair.beyond_map or 0 for pair in pairs)
-        behind = f"; {beyond} offsets at the source behind what was copied" if beyond else ""
         return (
             f"cut {self.operation_id} of {', '.join(self.flows) or 'no flow'}: {len(pairs)} partitions, the way back "
-            f"may begin with {began} of them{ledger}{behind}"
+            f"may begin with {began} of them{ledger}"
         )
 
     @property
@@ -188,6 +177,5 @@ class Cut:
             "partitions": len(pairs),
             "may_begin": sum(pair.reverse_start is not None for pair in pairs),
             "not_live": sorted({at.cluster for at in self.offsets if not at.is_live}),
-            "beyond_map": sum(pair.beyond_map or 0 for pair in pairs),
             "no_start": sorted({why for pair in pairs if (why := pair.why_no_start()) is not None})[:20],
         }

@@ -121,7 +121,7 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(si
         acknowledged, processed = set(shop.written), list(slow.processed)
         figures = operations(config, "apply_ended")[-1]["figures"]
         assert figures["downtime_since"] == "decision"
-        assert f"{figures['records_at_most']:,} records not copied" in applied.err
+        assert f"{figures['records_lost']:,} records not copied" in applied.err
         with billing.open(west, [topic]), slow.open(west, [topic]):
             shop.sell(west, 20)
             wanted = {*copied, *shop.written[-20:]}
