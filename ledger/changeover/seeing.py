@@ -133,6 +133,8 @@ def see(
         at_ms=None if as_of else asked_at_ms if here.live_id is None else context.clock.now_ms(),
         unrecorded=_held_behind_maps(seen_flows, target if context.asks_clusters else None, there),
     )
+    if kind.is_planned:  # what comes meanwhile is copied too: nobody has to estimate it
+        found_losses = [{**row, "estimate": 0, "at_most": row["records"]} for row in found_losses]
     return Seen(
         source=here,
         target=there,

@@ -82,7 +82,7 @@ def plan_table(of: ShownPlan, *, width: int | None = None) -> str:
     lines.append("  steps")
     for number, one in enumerate(checklist(of.plan, of.last), start=1):
         lines.append(f"    {number:2}  {shown_lines(one.line)}")
-    lines += [f"  lost      {shown(line)}" for line in _lost_lines(of, width)]
+    lines += [f"  {_lack(of.plan):9} {shown(line)}" for line in _lost_lines(of, width)]
     if width is None:
         lines += [f"  blocked   {one.code}: {shown(one.words)}" for one in of.blockers]
     return "\n".join([*lines, ""])
@@ -186,7 +186,7 @@ def plan_markdown(of: ShownPlan) -> str:
         _markdown_table(("step", "what is done", "hook", "state", "at", "receipt"), steps),
     ]
     if lost := list(_lost(of)):
-        parts += ["## Lost", _markdown_table(("where", "what"), lost)]
+        parts += [f"## {_lack(of.plan).capitalize()}", _markdown_table(("where", "what"), lost)]
     if of.blockers:
         rows = [(one.code, one.words, one.advice) for one in of.blockers]
         parts += ["## Blocked by", _markdown_table(("code", "what was seen", "what to do"), rows)]
@@ -269,14 +269,19 @@ def _lost_lines(of: ShownPlan, width: int | None) -> Iterator[str]:
 
 
 def _lost(of: ShownPlan) -> Iterator[tuple[str, str]]:
-    """Where, and which offsets of the former source are known to be there and not at the target."""
-    for row in of.losses.get("losses", ()):
+    """Where, and which offsets of the source the target lacks; none where facts say when all of it comes back."""
+    for row in () if "returned" in of.forecast else of.losses.get("losses", ()):
         where = f"{row['source_topic']} partition {row['partition']} of {of.plan.from_cluster}"
         if row["records"] is None:
             yield where, "unknown"
         else:
             offsets = f"{row['copied_to']} to {row['known_end'] - 1}"
             yield where, f"offsets {offsets}, at most {counted(row['records'], 'record')}"
+
+
+def _lack(plan: Plan) -> str:
+    """How what is not at the target is called: a failover loses it, other changes wait for it."""
+    return "lost" if plan.kind is ChangeoverKind.FAILOVER else "to come"
 
 
 def plan_title(plan: Plan) -> str:
@@ -290,7 +295,7 @@ def plan_facts(of: ShownPlan, *, names: int = _FEW) -> dict[str, str]:
     unproven = f", unproven: {plan.choices.unproven}" if plan.choices.unproven else ""
     returned = forecast.get("returned")
     figures = {
-        "lost": loss_words(of.losses),
+        _lack(plan): loss_words(of.losses),
         "repeated": repeated_words(forecast),
     }
     found = {
@@ -338,13 +343,16 @@ def _returned(plan: Plan, returned: Mapping[str, Any], figures: Mapping[str, str
         size = returned["bytes_to_come"]
         about = "of unknown size" if size is None else f"about {size / 1e6:,.1f} MB"
         return {"copies": f"{known} of {plan.from_cluster}, {about}, and what is written there meanwhile"}
-    found = {"back": f"{known} of {plan.from_cluster}, and what is written there meanwhile"}
+    when = f"not copied yet, come back in step {plan.steps.index(StepName.CATCH_UP) + 1}"
+    found = {"back": f"{known} of {plan.from_cluster}, {when}, and what is written there meanwhile"}
     if returned["is_open"]:
         return {**found, "repeated": figures["repeated"]}
     alone = sum(one["offsets"] for one in returned["extras"])
     decided = "; ".join(plan.choices.extras) or "not decided"
-    found["alone"] = f"{counted(alone, 'offset')} at {plan.to_cluster} were never copied" + (
-        f": {decided}" if alone else ""
+    records = sum(one["records"] or 0 for one in returned["extras"])
+    found["alone"] = (
+        f"{counted(alone, 'offset')} at {plan.to_cluster} were never copied ({counted(records, 'record')})"
+        + (f": {decided}" if alone else "")
     )
     if names := returned.get("recreated"):
         found["deleted"] = (

@@ -40,8 +40,11 @@ def test_the_way_home_begins_before_anybody_is_stopped() -> None:
     assert StepName.REVERSE in found.plan.steps
     assert StepName.SETTLE not in found.plan.steps
     text = plan_table(ShownPlan(found.plan, found.forecast))
-    assert "7 offsets of east, and what is written there meanwhile" in text
+    assert (
+        "7 offsets of east, not copied yet, come back in step 4, and what is written there meanwhile" in text
+    )
     assert "0 offsets at west were never copied" in text
+    assert "lost" not in text, "what comes back is not"
 
 
 def test_who_stays_gets_the_first_steps_alone() -> None:
@@ -96,7 +99,9 @@ def test_what_stands_against_the_way_home(
 def test_what_is_decided_stands_against_nothing_and_is_said() -> None:
     found = made(seen(extras=(EXTRAS,)), HOME, extras=("keep",))
     assert found.blockers == ()
-    assert "5 offsets at west were never copied: keep" in plan_table(ShownPlan(found.plan, found.forecast))
+    assert "5 offsets at west were never copied (0 records): keep" in plan_table(
+        ShownPlan(found.plan, found.forecast)
+    )
 
 
 def test_topics_that_are_deleted_are_said_by_name() -> None:
