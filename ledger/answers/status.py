@@ -143,6 +143,11 @@ class Loss:
     rows: int
     last_recorded_at_ms: int
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is no loss: a driver had copied it and not recorded it, and its source was not there to tell."""
+        return self.cause == SyncCause.LOST_SOURCE
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:

@@ -264,7 +264,10 @@ def _losses(report: FlowReport) -> Iterator[Line]:
         counts = [(loss.source_offsets, "source offsets"), (loss.records, "records at the target")]
         what = " and ".join(f"{count:,} {of}" for count, of in counts if count)
         when = instant(loss.last_recorded_at_ms)
-        yield Line("loss", f"{loss.kind}, {loss.cause}: {what or 'nothing'}, last recorded {when}")
+        if loss.is_settled:
+            yield Line("settled", f"{what}, copied by a driver that died, not lost; last recorded {when}")
+        else:
+            yield Line("loss", f"{loss.kind}, {loss.cause}: {what or 'nothing'}, last recorded {when}")
 
 
 def _paused(report: FlowReport) -> Iterator[Line]:

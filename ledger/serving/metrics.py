@@ -364,8 +364,9 @@ def _troubles(reports: Reports) -> Iterator[Metric]:
         "When the flow last recorded that something was lost, superseded or could not be paired.",
         _FLOW,
         [
-            (labels, seconds(max((one.last_recorded_at_ms for one in report.losses), default=None)))
+            (labels, seconds(max(times, default=None)))
             for labels, report in reports
+            for times in [[one.last_recorded_at_ms for one in report.losses if not one.is_settled]]
         ],
     )
 

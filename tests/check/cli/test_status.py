@@ -438,6 +438,9 @@ def test_what_was_paired_after_all_is_no_loss(flow: Operated) -> None:
     settled = {"kind": "unpaired", "cause": "lost_source", "target_end": 53, "records": 3}
     flow.append("offset_syncs", flow.lost_row("orders", 1, 50, 50, **settled))
     assert [(loss["kind"], loss["cause"]) for loss in report(flow)["losses"]] == [("unpaired", "lost_source")]
+    told = flat(text(flow))
+    assert "settled 3 records at the target, copied by a driver that died, not lost; last recorded" in told
+    assert "loss " not in told
     paired = {"kind": "superseded", "cause": "settled"}
     flow.append("offset_syncs", flow.lost_row("orders", 1, 50, 50, round=7, **paired))
     assert report(flow)["losses"] == []
