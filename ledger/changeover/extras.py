@@ -25,7 +25,7 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.kafka.batches import BatchHeader
-from ledger.kafka.cluster import ClusterAdmin, LogReader, PartitionEnds, headers_between
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.recorders.observation import read_groups
 from ledger.words import counted, instant, some_of
 
@@ -48,8 +48,6 @@ class Measured:
 
     def with_batch(self, header: BatchHeader, found: OffsetRange) -> "Measured":
         """`found`: the offsets of the batch that are meant."""
-        if header.is_control or not header.count:
-            return self
         base = header.max_timestamp if header.has_delete_horizon else header.base_timestamp
         first, last = self.first_timestamp_ms, self.last_timestamp_ms
         return replace(
@@ -73,10 +71,10 @@ class Measured:
 class Extras:
     """Offsets of a partition that no flow has brought to another cluster, and about which nothing is decided.
 
-    `pair`: the partition, and the one that `flow` copies it to. `readers`: by group with a commit behind the first of
-    them how many lie below that. `unpaired`: records that the flow had copied to the other cluster
-    and nobody could pair: some of the offsets may be theirs. `log_start`: of the partition. `measured` None: nobody has
-    read them.
+    `pair`: the partition, and the one that `flow` copies it to. `readers`: by group with a commit behind the first record
+    how many of them lie below that. `empty`: offsets of markers and of what was aborted, which nobody reads. `unpaired`:
+    records that the flow had copied to the other cluster and nobody could pair: some of the offsets may be theirs.
+    `log_start`: of the partition. `measured` None: nobody has read them.
     """
 
     flow: FlowConfig
@@ -84,6 +82,7 @@ class Extras:
     ranges: tuple[OffsetRange, ...]
     log_start: int = 0
     readers: Mapping[str, int] = field(default_factory=dict)
+    empty: tuple[OffsetRange, ...] = ()
     unpaired: int = 0
     measured: Measured | None = None
 
@@ -336,7 +335,8 @@ def _commits(context: Context, back: ClusterAdmin) -> dict[tuple[str, int], dict
 
 
 def _readers(one: Extras, commits: Mapping[str, int]) -> dict[str, int]:
-    below = {name: _below(one.ranges, offset) for name, offset in commits.items()}
+    held = [part for whole in one.ranges for part in without(whole, one.empty)]
+    below = {name: _below(held, offset) for name, offset in commits.items()}
     return {name: count for name, count in below.items() if count}
 
 
@@ -381,7 +381,7 @@ def _unrecorded(context: Context, back: ClusterAdmin) -> Unrecorded:
     return found
 
 
-def measured_extras(back: LogReader, found: Sequence[Extras], unrecorded: Unrecorded) -> list[Extras]:
+def measured_extras(back: ClusterAdmin, found: Sequence[Extras], unrecorded: Unrecorded) -> list[Extras]:
     """The same, each read up to `READ_BYTES` a partition, less what flows have just written there.
 
     Raises `ClusterUnavailableError` where a partition cannot be read.
@@ -390,12 +390,12 @@ def measured_extras(back: LogReader, found: Sequence[Extras], unrecorded: Unreco
     return [one for one in measured if one.ranges]
 
 
-def _measured(back: LogReader, one: Extras, unrecorded: Sequence[tuple[int, FlowProducer]]) -> Extras:
-    known, read, copies = Measured(), 0, list[OffsetRange]()
+def _measured(back: ClusterAdmin, one: Extras, unrecorded: Sequence[tuple[int, FlowProducer]]) -> Extras:
+    known, read, copies, empty = Measured(), 0, list[OffsetRange](), list[OffsetRange]()
     batches = (
-        (whole, header) for whole in one.ranges for header in headers_between(back, one.partition, *whole)
+        (whole, *found) for whole in one.ranges for found in _committed_batches(back, one.partition, whole)
     )
-    for (start, end), header in batches:
+    for (start, end), header, is_committed in batches:
         if read >= READ_BYTES:
             known = replace(known, is_whole=False)
             break
@@ -403,7 +403,30 @@ def _measured(back: LogReader, one: Extras, unrecorded: Sequence[tuple[int, Flow
         part = max(header.base_offset, start), min(header.end_offset, end)
         if any(part[0] >= behind and flow.wrote(header.producer_id) for behind, flow in unrecorded):
             copies.append(part)
-        else:
+        elif is_committed:
             known = known.with_batch(header, part)
+        else:
+            empty.append(part)
     ranges = tuple(part for whole in one.ranges for part in without(whole, joined(copies)))
-    return replace(one, ranges=ranges, measured=known)
+    return replace(one, ranges=ranges, empty=tuple(joined(empty)), measured=known)
+
+
+def _committed_batches(
+    back: ClusterAdmin, at: TopicPartition, whole: OffsetRange
+) -> Iterator[tuple[BatchHeader, bool]]:
+    """Headers of batches with an offset of the range, each with whether whoever reads what is committed gets records."""
+    start, end = whole
+    while start < end and (found := back.batches_at(at, start)):
+        has_data = any(one.is_transactional and not one.is_control for one in found)
+        aborted, ended = back.aborted_at(at, start) if has_data else (), dict[int, int]()
+        for header in found:
+            if header.base_offset >= end:
+                return
+            writer, base = header.producer_id, header.base_offset
+            is_aborted = header.is_transactional and any(
+                one == writer and ended.get(one, -1) < first <= base for one, first in aborted
+            )
+            if header.is_control:
+                ended[writer] = base
+            yield header, bool(header.count) and not header.is_control and not is_aborted
+        start = found[-1].end_offset
