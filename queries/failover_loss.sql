@@ -14,14 +14,16 @@
 -- still exists. map_end is up to where it was copied, settled_records what was found at the target behind that without
 -- the source ("Settling", PROTOCOL.md). known_end is the highest offset at which it is known to have ended: by the last
 -- read, by what flows wrote to there, by what was copied or settled. records_at_risk are the offsets between, which may
--- be records: not counted is what flows wrote to there. Gaps and filtered records are counted, nobody has read them.
+-- be records: not counted is what flows wrote to there, and what was decided to stay there. Gaps and filtered records are
+-- counted, nobody has read them.
 --
 -- lost_since_ms is when a reading first saw more than was copied and settled, level_at_ms the last one before that saw
 -- no more (null: none did). at_risk_ms counts to ends_read_at_ms, from level_at_ms where there is one: so it is at most
 -- that, by the interval of the recorder; else at least, and null where that is nothing.
 --
 -- The loss lies between loss_at_least and loss_at_most. Of records_at_risk as many may be copied and not recorded as
--- the target was seen to hold behind the map (unrecorded_copies; null, and nothing is sure: its ends were never read).
+-- the target was seen to hold behind the map (unrecorded_copies; null, and nothing is sure: its ends were never read,
+-- or the flow has met offsets that hold no record, so these may be markers too).
 -- Beyond them at most extra_estimate came: what the highest rate between two readings (rate_per_second, of the five
 -- minutes before the last one, else of the hour) brings in unseen_ms, from ends_read_at_ms to at_ms, or to when the
 -- cluster was first seen not to answer. It is null, and so is loss_at_most, where the ends were read once only, or no

@@ -21,7 +21,7 @@
 -- the stretch. lag_ms is how long the first record that was not copied had been there. at_most: counted from the last
 -- reading that saw no more than was mirrored (behind_since_ms). at_least: there was none, or the source has taken
 -- records back since, so counted from the first reading after that. Offsets that other flows wrote are left out, as in
--- replication_lag.
+-- replication_lag. What was settled, or decided to stay there, counts until the flow has passed it: it was behind before.
 --
 -- A row is of a partition of which the flow has a row. gone: by then this life of the topic was recorded as ended.
 -- unknown: no reading until then, or the flow had not recorded where it stood. beyond_end: it had copied more than the

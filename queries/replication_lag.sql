@@ -16,11 +16,11 @@
 -- before fresh_since_ms is unknown: all lag columns are null then, last_known_records has what it was. Records
 -- are counted to the last stable offset, what lies above it cannot be copied yet; as offsets, so gaps of the part
 -- not copied count too. open_since_ms is the first read that saw records above this last stable offset, behind a
--- transaction that is open; null where there are none. What other flows copied to there is left out, it is not to be
--- copied (PROTOCOL.md, "Loops"). lag_bytes is an estimate: bytes per source offset so far, times the lag.
+-- transaction that is open; null where there are none. What other flows copied to there is left out, and what was
+-- decided to stay there: neither is to be copied (PROTOCOL.md, "Loops", "Extras"). lag_bytes is an estimate: bytes per source offset so far, times the lag.
 --
--- lag_ms is how long the first record that is not copied has been there. at_most: counted from the last time at
--- which the source is known to have had no more than is mirrored. at_least: it never was, so counted from the
+-- lag_ms is how long the first record that is to be copied has been there. at_most: counted from the last time at
+-- which the source is known to have had none. at_least: it never was, so counted from the
 -- first read; null when there is no other.
 --
 -- A row is a partition of a topic that the flow has a map of. gone: its topic was deleted or recreated at the

@@ -138,7 +138,7 @@ def direction_report(
     of_promoted = [row for row in known if row["source_topic"] in now]
     back = _way_back(way, now.values()) if now else None
     decided = DecidedExtras.of_rows(row for row in rows if row["kind"] == ExtrasDecided.kind)
-    extras = _extras(of_promoted, _on_their_way(way, back), decided)
+    extras = _extras(of_promoted, _on_their_way(way, back))
     kept = sum(_kept(row, decided) for row in of_promoted)
     at_source, at_both = _groups_at_work(way, now, names)
     waits = tuple(sorted(topic for topic, why in held.items() if why is HeldBack.OPPOSITE_HOLDS))
@@ -344,15 +344,12 @@ def _on_their_way(way: OneWay, back: WayBack | None) -> Callable[[Row], int]:
     return lying_behind
 
 
-def _extras(
-    partitions: Iterable[Row], on_their_way: Callable[[Row], int], decided: DecidedExtras
-) -> int | None:
-    """Lag that nobody will make up while the target is promoted; what other flows wrote there is not in it, nor what
-    was decided to stay there."""
+def _extras(partitions: Iterable[Row], on_their_way: Callable[[Row], int]) -> int | None:
+    """Lag that nobody will make up while the target is promoted; what is not to be copied is not in it."""
     copied = [row for row in partitions if row["source_end"] is not None]
     if any(row["lag_records"] is None for row in copied):
         return None
-    return sum(max(int(row["lag_records"]) - on_their_way(row) - _kept(row, decided), 0) for row in copied)
+    return sum(max(int(row["lag_records"]) - on_their_way(row), 0) for row in copied)
 
 
 def _kept(row: Row, decided: DecidedExtras) -> int:

@@ -42,7 +42,7 @@ COMPUTED_FOR_A_FLOW = frozenset(
 """Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
 COMPUTED_WHERE_OTHERS_SHARE_IT = frozenset({"current_syncs"})
 """It is wide, with a row for each offset sync: a view that reads it alone reads what it needs of it faster."""
-COMPUTED_FOR_LOSSES = frozenset({"measured_ends", "covered_ends", "source_stretches", "unseen_ends"})
+COMPUTED_FOR_LOSSES = frozenset({"measured_ends", "covered_ends", "passed_stretches", "unseen_ends"})
 """What `losable_partitions` reads several times over: its text has them a dozen times."""
 COMPUTED_FOR_AUDITS = frozenset({"effective_syncs"})
 """Views that most audits read, and several times each."""

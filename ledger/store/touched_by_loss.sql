@@ -32,5 +32,4 @@ inner join numbered_spans as n
     and n.target_topic = t.topic
     and n.target_topic_id = t.topic_id
     and n.target_partition = t.partition
-    and n.span_target_start < t.covered_end
     and n.target_end > t.covered_end;

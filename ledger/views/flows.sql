@@ -16,21 +16,22 @@ select flow, source_cluster, target_cluster
 from claims
 where age = 1;
 
--- Flows that copy also what flows wrote, by the configuration that they recorded last.
-create or replace temporary view relaying_flows as
+-- Of the configuration that flows recorded last whether they copy also what flows wrote, and which flow goes the other way
+-- (empty: none).
+create or replace temporary view last_configurations as
 with configurations as (
     select
         flow,
         coalesce(text_of(content, 'configuration.relay'), 'false') as relay,
+        coalesce(text_of(content, 'configuration.opposite'), '') as opposite,
         writer_epoch * 4294967296 + round as recorded_order
     from operations
     where kind = 'configuration_changed' and is_json(content)
 )
 
-select flow
+select flow, max_by(relay, recorded_order) as relay, max_by(opposite, recorded_order) as opposite
 from configurations
-group by flow
-having max_by(relay, recorded_order) = 'true';
+group by flow;
 
 -- Where each table stood, by its last (epoch, round) of the writer, when a claim shut earlier epochs out of it.
 create or replace temporary view shut_outs as

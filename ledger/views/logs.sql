@@ -82,7 +82,7 @@ inner join current_topics as s
 inner join current_topics as t
     on t.cluster = w.target_cluster
     and t.topic = w.target_topic
-left join relaying_flows as r on r.flow = w.flow
+left join last_configurations as r on r.flow = w.flow and r.relay = 'true'
 group by
     w.source_cluster,
     w.source_topic,

@@ -1,32 +1,8 @@
 -- What of a source is at the target, recorded or found there without it, and since when a source has more than that.
 
--- Up to where the source of each map is at the target: map_end by what was paired, covered_end with what was found there
--- of the flow's own while the source did not answer, which follows it in order. What any row has superseded since is not
--- counted, whole or in part. unrecorded_copies: what the target was seen to hold behind that, null: it never was read.
+-- Up to where the source of each map is at the target: map_end by what was paired, covered_end with what was settled.
+-- unrecorded_copies: what the target was seen to hold behind that, null: it never was read.
 create or replace temporary view covered_ends as
-with settlings as (
-    select flow, writer_epoch
-    from operations
-    where kind = 'settled'
-    group by flow, writer_epoch
-),
-
-superseding as (
-    select flow, source_topic, source_topic_id, source_partition, max(writer_epoch) as superseded_epoch
-    from offset_syncs
-    where kind = 'superseded'
-    group by flow, source_topic, source_topic_id, source_partition
-),
-
-settled as (
-    select o.flow, o.source_topic, o.source_topic_id, o.source_partition, cast(sum(o.records) as bigint) as records
-    from offset_syncs as o
-    inner join settlings as s using (flow, writer_epoch)
-    left join superseding as x using (flow, source_topic, source_topic_id, source_partition)
-    where o.kind = 'unpaired' and coalesce(o.writer_epoch > x.superseded_epoch, true)
-    group by o.flow, o.source_topic, o.source_topic_id, o.source_partition
-)
-
 select
     m.flow,
     m.source_topic,
@@ -41,24 +17,31 @@ select
         else e.high_watermark - m.target_end - coalesce(s.records, 0)
     end as unrecorded_copies
 from last_syncs as m
-left join settled as s using (flow, source_topic, source_topic_id, source_partition)
+left join settled_copies as s using (flow, source_topic, source_topic_id, source_partition)
 left join measured_ends as e
     on e.cluster = m.target_cluster
     and e.topic = m.target_topic
     and e.topic_id = m.target_topic_id
     and e.partition = m.target_partition;
 
--- Of the readings of each map's source the last one that saw no more than is covered (level_at_ms, null without one) and
--- the first one after it.
+-- Of the readings of each map's source the last one that saw no more than is covered, or follows that and is not to be
+-- copied (level_at_ms, null without one), and the first one after it.
 create or replace temporary view uncovered_readings as
 with readings as (
     select
         r.map_number,
         r.reading_order,
         r.seen_at_ms,
-        case when r.high_watermark <= m.covered_end then r.reading_order end as level_order
+        case
+            when r.high_watermark <= coalesce(w.source_end, m.covered_end) then r.reading_order
+        end as level_order
     from source_readings as r
     inner join covered_ends as m using (map_number)
+    left join passed_stretches as w
+        on w.map_number = m.map_number
+        and w.what = 'passed'
+        and w.source_start <= m.covered_end
+        and w.source_end > m.covered_end
 ),
 
 placed as (
@@ -275,14 +258,22 @@ with partitions as (
         and e.topic = m.source_topic
 ),
 
+-- Maps with offsets that hold no record: markers, what was aborted, cleaned or filtered; not what mirrors wrote.
+gapped as (
+    select flow, source_topic, source_topic_id, source_partition
+    from offset_syncs
+    where kind = 'copied' and records < source_end - source_start and end_of_gaps(gaps, 'mirror_write') is null
+    group by flow, source_topic, source_topic_id, source_partition
+),
+
 written as (
     select
         m.map_number,
         max(w.source_end) as written_end,
         cast(sum(greatest(w.source_end - greatest(w.source_start, m.covered_end), 0)) as bigint) as offsets
-    from source_stretches as w
+    from passed_stretches as w
     inner join covered_ends as m using (map_number)
-    where w.what = 'written'
+    where w.what = 'passed'
     group by m.map_number
 )
 
@@ -300,11 +291,12 @@ select
     coalesce(w.offsets, 0) as written_offsets,
     r.level_at_ms,
     r.lost_since_ms,
-    m.unrecorded_copies
+    case when g.flow is null then m.unrecorded_copies end as unrecorded_copies
 from partitions as a
 left join covered_ends as m using (flow, source_topic, source_topic_id, source_partition)
 left join uncovered_readings as r using (map_number)
 left join written as w using (map_number)
+left join gapped as g using (flow, source_topic, source_topic_id, source_partition)
 union all
 select
     cast(null as string) as flow,

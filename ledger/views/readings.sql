@@ -192,14 +192,20 @@ marks as (
     from eras
     union all
     select
-        flow,
-        map_number,
-        era,
-        mirrored_end as source_offset,
+        e.flow,
+        e.map_number,
+        e.era,
+        coalesce(w.source_end, e.mirrored_end) as source_offset,
         cast(null as bigint) as level_order,
-        reading_order as asking_order
-    from eras
-    where last_stable > mirrored_end
+        e.reading_order as asking_order
+    from eras as e
+    left join passed_stretches as w
+        on w.flow = e.flow
+        and w.map_number = e.map_number
+        and w.what = 'written'
+        and w.source_start <= e.mirrored_end
+        and w.source_end > e.mirrored_end
+    where e.last_stable > e.mirrored_end
 ),
 
 found as (
@@ -235,8 +241,7 @@ left join eras as l
     and l.reading_order = f.level_order;
 
 -- Stretches of a map's source of which something is known. what is copied, with the bytes of the batches, where these
--- were counted; or written, by flows that copied to there: no flow is to copy that, but for what came from a former life
--- of its target, and but for flows that relay. Stretches of one kind do not overlap (L1, L3).
+-- were counted; or written, by flows that copied to there. Stretches of one kind do not overlap (L1, L3).
 create or replace temporary view source_stretches as
 select
     o.flow,
@@ -250,28 +255,9 @@ inner join offset_syncs as n
     using (flow, source_topic, source_topic_id, source_partition, writer_epoch, round, source_start, kind)
 where o.kind in ('copied', 'lost') and (n.bytes > 0 or n.records = 0)
 union all
-select
-    m.flow,
-    m.map_number,
-    'written' as what,
-    o.target_start as source_start,
-    o.target_end as source_end,
-    cast(null as double) as bytes
-from last_syncs as m
-inner join last_claims as c on c.flow = m.flow
-inner join effective_syncs as o
-    on o.target_cluster = c.source_cluster
-    and o.target_topic = m.source_topic
-    and o.target_topic_id = m.source_topic_id
-    and o.target_partition = m.source_partition
-left join relaying_flows as r on r.flow = m.flow
-where r.flow is null
-    and o.kind in ('copied', 'adopted')
-    and not (
-        o.source_cluster = m.target_cluster
-        and o.source_topic = m.target_topic
-        and o.source_topic_id <> m.target_topic_id
-    );
+select flow, map_number, what, source_start, source_end, cast(null as double) as bytes
+from passed_stretches
+where what = 'written';
 
 -- Lag at each reading: offsets that are to be copied, to the last stable offset and to the high watermark. copied_offsets:
 -- how many of those to the last stable offset lie in stretches whose bytes are known by now (copied_bytes); cut_offsets

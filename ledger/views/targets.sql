@@ -59,7 +59,7 @@ written as (
         on o.target_cluster = w.source_cluster
         and o.target_topic = w.source_topic
         and o.flow <> w.flow
-    left join relaying_flows as r on r.flow = w.flow
+    left join last_configurations as r on r.flow = w.flow and r.relay = 'true'
     where r.flow is null
     group by w.flow, w.map_number, w.target_cluster, w.target_topic, w.target_topic_id, w.target_partition
 ),

@@ -307,7 +307,8 @@ def decided(*ranges: tuple[int, int], policy: str = "keep_local", topic_id: str 
 def test_extras_that_were_decided_to_stay_are_not_counted_as_open(
     decisions: Sequence[ExtrasDecided], extras: int, kept: int, words: str
 ) -> None:
-    behind = partition(stop_cause="promoted", last_stable=17, lag_records=10)
+    """Lag leaves them out."""
+    behind = partition(stop_cause="promoted", last_stable=17, lag_records=extras)
     found = report(FENCE, PROMOTED, *decisions, partitions=[behind])
     assert (found.extras_at_most, found.extras_kept) == (extras, kept)
     assert found.remarks[1].startswith(words)
