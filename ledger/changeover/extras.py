@@ -71,10 +71,10 @@ class Measured:
 class Extras:
     """Offsets of a partition that no flow has brought to another cluster, and about which nothing is decided.
 
-    `pair`: the partition, and the one that `flow` copies it to. `readers`: by group with a commit behind the first record
-    how many of them lie below that. `empty`: offsets of markers and of what was aborted, which nobody reads. `unpaired`:
-    records that the flow had copied to the other cluster and nobody could pair: some of the offsets may be theirs.
-    `log_start`: of the partition. `measured` None: nobody has read them.
+    `pair`: the partition, and the one that `flow` copies it to. `readers`: by group with a commit behind the first
+    record how many of them lie below that. `empty`: offsets of markers and of what was aborted, which nobody reads.
+    `unpaired`: records that the flow had copied to the other cluster and nobody could pair: some of the offsets may be
+    theirs. `log_start`: of the partition. `measured` None: nobody has read them.
     """
 
     flow: FlowConfig
@@ -414,7 +414,7 @@ def _measured(back: ClusterAdmin, one: Extras, unrecorded: Sequence[tuple[int, F
 def _committed_batches(
     back: ClusterAdmin, at: TopicPartition, whole: OffsetRange
 ) -> Iterator[tuple[BatchHeader, bool]]:
-    """Headers of batches with an offset of the range, each with whether whoever reads what is committed gets records."""
+    """Headers of batches with an offset of the range, each with whether it holds records that are committed."""
     start, end = whole
     while start < end and (found := back.batches_at(at, start)):
         has_data = any(one.is_transactional and not one.is_control for one in found)

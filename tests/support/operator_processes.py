@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
@@ -31,12 +32,14 @@ from ledger.kafka.leaders import KafkaFencing
 from ledger.kafka.network import KafkaNetwork
 from ledger.machine import HookCommand, HookProcesses, HookResult, LocalProcesses
 from ledger.store.log import DeltaFactLog
+from ledger.store.producers import KeptMirrorProducers
 from ledger.store.snapshots import DeltaLedger, open_ledger
 from ledger.store.state import DeltaLedgerState
 from tests.simulation.kafka.administered import CLUSTER, AdministeredCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.mirror_producers import memory_mirror_producers
 from tests.simulation.ledger.opened import OpenedLedger
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeProcesses
@@ -377,6 +380,10 @@ class Outside:
             (SystemClock, lambda: schedule),
             (LocalProcesses, lambda: FakeProcesses(process.mark, self.living)),
             (examine, lambda *_flows, **_how: []),
+            (
+                KeptMirrorProducers,
+                lambda _path, cluster_id: partial(memory_mirror_producers, ledger, cluster_id),
+            ),
             (HookProcesses, lambda _secrets: OperatorHooks(process, self.hooks)),
             (time, SimpleNamespace(sleep=schedule.wait)),
         ]

@@ -176,8 +176,8 @@ def test_all_together_and_only_what_is_not_complete_by_itself() -> None:
     )
     assert [row["partition"] for row in figures["losses"]] == [0]
     assert loss_words(figures) == (
-        "10 to 16 records not copied, the oldest for at most 3 s (to 0.500 s); at most 5 more records came since the last "
-        "reading (1970-01-01 00:00:04Z, 1 s unseen), at up to 5 a second as before"
+        "10 to 16 records not copied, the oldest for at most 3 s (to 0.500 s); at most 5 more records came since the "
+        "last reading (1970-01-01 00:00:04Z, 1 s unseen), at up to 5 a second as before"
     )
     assert loss_words(loss_figures(losses([COMPLETE]))) == (
         "all that is known of 1 partition is copied; last reading (1970-01-01 00:00:04Z, 1 s unseen)"
