@@ -135,9 +135,8 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     "supersessions": frozenset({"then min(o.target_topic_id): min( -> max("}),
     "measured_lags": frozenset(
         {
-            # A copy that begins where the source ends, or ends where the mirror stands, holds nothing between.
-            "and o.target_start < s.high_watermark: < -> <=",
-            "and o.target_end > s.mirrored_end: > -> >=",
+            # What ends where the mirror stands holds nothing behind it.
+            "and w.source_end > s.mirrored_end: > -> >=",
         }
     ),
     # A log of an id that its topic never had is one that nothing refers to.

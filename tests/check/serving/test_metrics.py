@@ -84,6 +84,14 @@ def test_stops_findings_and_losses_are_counted_by_cause(flow: Operated) -> None:
     assert abs(lost_s - time.time()) < 60
 
 
+def test_what_a_dead_driver_had_copied_alarms_nobody_of_a_loss(flow: Operated) -> None:
+    settled = {"kind": "unpaired", "cause": "lost_source", "target_end": 53, "records": 3}
+    flow.append("offset_syncs", flow.lost_row("orders", 1, 50, 50, **settled))
+    samples = scraped(flow.config)
+    assert value(samples, "flow_unpaired_records", cause="lost_source") == 3
+    assert value(samples, "flow_last_loss_timestamp_seconds") is None
+
+
 def test_objectives_are_kept_or_not_or_nobody_knows(flow: Operated) -> None:
     file = Path(flow.config.file)
     limits = "[objectives]\nmax_lag_records = 29\nmax_lag_seconds = 3600\nmax_loss_seconds = 3600\n"
