@@ -21,7 +21,7 @@ from ledger.facts.recreated import TopicRecreated
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import GapCause, OffsetRange, PartitionPair, holding, joined, without
 from ledger.kafka.admin import KafkaAdmin
-from ledger.kafka.cluster import ClusterAdmin, LogReader
+from ledger.kafka.cluster import ClusterAdmin
 from ledger.words import some_of
 
 Say = Callable[[str], None]
@@ -44,7 +44,7 @@ def lacking_rights(context: Context, cluster: str, topics: Collection[str]) -> l
 
 def lost_with_topics(
     context: Context,
-    back: LogReader,
+    back: ClusterAdmin,
     promoted: ClusterAdmin,
     starts: Sequence[Copied],
     extras: Sequence[Extras],

@@ -133,10 +133,31 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     ),
     # Where this is answered the two are equal.
     "supersessions": frozenset({"then min(o.target_topic_id): min( -> max("}),
+    # A map_number is of one flow, which is there so that a choice of flows reaches the tables.
+    "passed_stretches": frozenset(
+        {
+            "partition by flow, map_number, what: "
+            "partition by flow, map_number, what -> partition by map_number, what"
+        }
+    ),
+    "measured_positions": frozenset(
+        {
+            "inner join last_then as l using (flow, map_number, recorded_order): "
+            "using (flow, map_number, recorded_order) -> using (map_number, recorded_order)",
+            "inner join last_syncs as m using (flow, map_number): using (flow, map_number) -> using (map_number)",
+        }
+    ),
+    # What ends where all is covered says no more than that.
+    "uncovered_readings": frozenset({"and w.source_end > m.covered_end: > -> >="}),
     "measured_lags": frozenset(
         {
             # What ends where the mirror stands holds nothing behind it.
             "and w.source_end > s.mirrored_end: > -> >=",
+            # One stretch at most reaches across a place.
+            "max(case when w.source_start <= s.mirrored_end then w.source_end end) as passed_end: max( -> min(",
+            # A map_number is of one flow, which is there so that a choice of flows reaches the tables.
+            "on w.flow = s.flow: w.flow = s.flow -> true",
+            "left join passed as w using (flow, map_number);: using (flow, map_number) -> using (map_number)",
         }
     ),
     # A log of an id that its topic never had is one that nothing refers to.
