@@ -118,7 +118,10 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "min_by(e.seen_at_ms, e.reading_order) over (partition by e.flow, e.map_number, e.era) as first_seen_ms: "
             "partition by e.flow, e.map_number, e.era -> partition by e.map_number, e.era",
             # What is caught up is not told since when it is behind.
-            "where last_stable > mirrored_end: > -> >=",
+            "where e.last_stable > e.mirrored_end: > -> >=",
+            "on w.flow = e.flow: w.flow = e.flow -> true",
+            # What ends where the mirror stands says no more than that.
+            "and w.source_end > e.mirrored_end: > -> >=",
         }
     ),
     "reading_lags": frozenset(
