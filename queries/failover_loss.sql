@@ -7,7 +7,8 @@
 --          high_watermark bigint, known_end bigint, map_end bigint, settled_records bigint, records_at_risk bigint,
 --          level_at_ms bigint, lost_since_ms bigint, at_risk_ms bigint, ends_read_at_ms bigint, age_ms bigint,
 --          unseen_ms bigint, rate_per_second double, rate_at_ms bigint, extra_estimate bigint,
---          unrecorded_copies bigint, loss_at_least bigint, loss_at_most bigint, status string
+--          unrecorded_copies bigint, has_gaps boolean, loss_at_least bigint, loss_at_most bigint,
+--          status string
 -- status:  unknown, complete, lagging
 --
 -- A row is a partition at from_cluster of a topic that a flow to to_cluster copies, as far as it is known and the topic
@@ -23,7 +24,7 @@
 --
 -- The loss lies between loss_at_least and loss_at_most. Of records_at_risk as many may be copied and not recorded as
 -- the target was seen to hold behind the map (unrecorded_copies; null, and nothing is sure: its ends were never read,
--- or the flow has met offsets that hold no record, so these may be markers too).
+-- or the flow has met offsets that hold no record, has_gaps, so these may be markers too).
 -- Beyond them at most extra_estimate came: what the highest rate between two readings (rate_per_second, of the five
 -- minutes before the last one, else of the hour) brings in unseen_ms, from ends_read_at_ms to at_ms, or to when the
 -- cluster was first seen not to answer. It is null, and so is loss_at_most, where the ends were read once only, or no
@@ -67,7 +68,8 @@ figures as (
         end as unseen_ms,
         e.rate,
         e.rate_at_ms,
-        a.unrecorded_copies
+        a.unrecorded_copies,
+        a.has_gaps
     from covered as a
     left join unseen_ends as e
         on e.cluster = a.source_cluster
@@ -122,6 +124,7 @@ select
     j.rate_at_ms,
     case when j.status <> 'unknown' then j.extra_estimate end as extra_estimate,
     j.unrecorded_copies,
+    j.has_gaps,
     case when j.status <> 'unknown' then j.offsets_not_there end as loss_at_least,
     case when j.status <> 'unknown' then j.offsets_at_risk + j.extra_estimate end as loss_at_most,
     j.status

@@ -102,6 +102,7 @@ class PartitionLoss:
     rate_at_ms: int | None
     extra_estimate: int | None
     unrecorded_copies: int | None
+    has_gaps: bool
     loss_at_least: int | None
     loss_at_most: int | None
     status: LossStatus

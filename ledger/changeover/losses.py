@@ -85,7 +85,7 @@ def _loss(row: Row, cut: Cut | None, unrecorded: UnrecordedCopies) -> dict[str, 
 def _at_least(row: Row, records: int, behind_reading: int, unrecorded: UnrecordedCopies) -> int:
     """What the target holds now says more than what was read of it at some time."""
     place = (row["flow"], row["source_topic"], row["source_partition"])
-    if row["unrecorded_copies"] is None:
+    if row["has_gaps"]:
         return 0
     if place in unrecorded:
         return max(records - max(unrecorded[place] - (row["settled_records"] or 0), 0), 0)

@@ -291,7 +291,8 @@ select
     coalesce(w.offsets, 0) as written_offsets,
     r.level_at_ms,
     r.lost_since_ms,
-    case when g.flow is null then m.unrecorded_copies end as unrecorded_copies
+    case when g.flow is null then m.unrecorded_copies end as unrecorded_copies,
+    g.flow is not null as has_gaps
 from partitions as a
 left join covered_ends as m using (flow, source_topic, source_topic_id, source_partition)
 left join uncovered_readings as r using (map_number)
@@ -312,7 +313,8 @@ select
     cast(0 as bigint) as written_offsets,
     b.level_at_ms,
     b.lost_since_ms,
-    cast(0 as bigint) as unrecorded_copies
+    cast(0 as bigint) as unrecorded_copies,
+    false as has_gaps
 from brought_ends as b
 left join partitions as a
     on a.source_cluster = b.cluster

@@ -37,6 +37,7 @@ LAGGING: dict[str, Any] = {
     "rate_at_ms": 4_000,
     "extra_estimate": 5,
     "unrecorded_copies": 6,
+    "has_gaps": False,
     "loss_at_least": 10,
     "loss_at_most": 21,
     "status": "lagging",
