@@ -417,8 +417,8 @@ def _committed_batches(
     """Headers of batches with an offset of the range, each with whether it holds records that are committed."""
     start, end = whole
     while start < end and (found := back.batches_at(at, start)):
-        has_data = any(one.is_transactional and not one.is_control for one in found)
-        aborted, ended = back.aborted_at(at, start) if has_data else (), dict[int, int]()
+        ended = dict[int, int]()
+        aborted = back.aborted_at(at, start) if any(one.is_transactional for one in found) else ()
         for header in found:
             if header.base_offset >= end:
                 return

@@ -28,6 +28,7 @@ from ledger.words import counted, instant, shown, shown_lines, some_of
 
 Blockers = Sequence[RecordedBlocker]
 Forecast = Mapping[str, Any]
+_LACK = {ChangeoverKind.FAILOVER: "lost"}  # other changes wait for what is not at the target
 _FEW, _MANY = 3, 10
 """How many names stand in a line, and how many partitions below one another, where not all are asked for."""
 
@@ -82,7 +83,7 @@ def plan_table(of: ShownPlan, *, width: int | None = None) -> str:
     lines.append("  steps")
     for number, one in enumerate(checklist(of.plan, of.last), start=1):
         lines.append(f"    {number:2}  {shown_lines(one.line)}")
-    lines += [f"  {_lack(of.plan):9} {shown(line)}" for line in _lost_lines(of, width)]
+    lines += [f"  {_LACK.get(of.plan.kind, 'to come'):9} {shown(line)}" for line in _lost_lines(of, width)]
     if width is None:
         lines += [f"  blocked   {one.code}: {shown(one.words)}" for one in of.blockers]
     return "\n".join([*lines, ""])
@@ -186,7 +187,10 @@ def plan_markdown(of: ShownPlan) -> str:
         _markdown_table(("step", "what is done", "hook", "state", "at", "receipt"), steps),
     ]
     if lost := list(_lost(of)):
-        parts += [f"## {_lack(of.plan).capitalize()}", _markdown_table(("where", "what"), lost)]
+        parts += [
+            f"## {_LACK.get(of.plan.kind, 'to come').capitalize()}",
+            _markdown_table(("where", "what"), lost),
+        ]
     if of.blockers:
         rows = [(one.code, one.words, one.advice) for one in of.blockers]
         parts += ["## Blocked by", _markdown_table(("code", "what was seen", "what to do"), rows)]
@@ -279,11 +283,6 @@ def _lost(of: ShownPlan) -> Iterator[tuple[str, str]]:
             yield where, f"offsets {offsets}, at most {counted(row['records'], 'record')}"
 
 
-def _lack(plan: Plan) -> str:
-    """How what is not at the target is called: a failover loses it, other changes wait for it."""
-    return "lost" if plan.kind is ChangeoverKind.FAILOVER else "to come"
-
-
 def plan_title(plan: Plan) -> str:
     """Its id, and what it does."""
     return f"plan {plan.plan_id}: {plan.kind} from {plan.from_cluster} to {plan.to_cluster}"
@@ -295,7 +294,7 @@ def plan_facts(of: ShownPlan, *, names: int = _FEW) -> dict[str, str]:
     unproven = f", unproven: {plan.choices.unproven}" if plan.choices.unproven else ""
     returned = forecast.get("returned")
     figures = {
-        _lack(plan): loss_words(of.losses),
+        _LACK.get(plan.kind, "to come"): loss_words(of.losses),
         "repeated": repeated_words(forecast),
     }
     found = {
