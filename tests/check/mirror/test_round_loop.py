@@ -79,7 +79,7 @@ def test_a_stop_by_policy_is_told_before_the_fact_that_it_is_about() -> None:
     step = stopped(StopCause.SOURCE_TRUNCATED, 3, Divergence(1, 2))
     driver = Driver([step], policy=Policy.STOP)
     driver.run()
-    assert driver.told[-3:] == ["copied", "partition_stopped", "superseded"]
+    assert driver.told[-4:] == ["copied", "partition_stopped", "superseded", "finding_raised"]
 
 
 def test_after_a_loss_the_same_run_knows_that_own_records_may_have_no_source() -> None:
