@@ -21,6 +21,7 @@ from ledger.changeover.planning import Planned, planned
 from ledger.changeover.plans import (
     Applies,
     Apply,
+    ApplyState,
     ChangeoverKind,
     Choices,
     FenceChoice,
@@ -116,10 +117,6 @@ def see(
     directions, carried_out = state.directions(), (read_applies(at), _rows(at, OperationKind.PLAN))
     seen_flows = [_flow(context, at, kind, flow, (here, there)) for flow in flows]
     maps = known_maps(context, pair)
-    changed = [
-        *directions.promotions(pair.source, pair.target, None).values(),
-        *directions.promotions(pair.target, pair.source, None).values(),
-    ]
     # Where names differ, or both sides are written to at any time, both flows continue, and groups move as ever.
     is_return = kind is ChangeoverKind.FAILBACK and any(flow.opposite is not None for flow in flows)
     returned = see_return(context, at, pair, choices, here, there) if is_return else None
@@ -140,7 +137,7 @@ def see(
         target=there,
         flows=seen_flows,
         directions=directions,
-        direction_id="; ".join(sorted(filter(None, changed))) or None,
+        direction_id=_direction_id(directions, pair),
         permissions=_permissions(state, (here, there)),
         places=places,
         used=is_used(settings, synced_at(at, pair.target)),
@@ -673,11 +670,15 @@ def read_applies(at: DeltaSnapshot) -> Applies:
     return Applies.read(at.rows)
 
 
-def plan_rows(context: Context) -> list[dict[str, object]]:
+NOT_APPLIED = "not applied"
+"""How far a plan was carried out that nobody has begun with."""
+
+
+def plan_rows(context: Context) -> list[dict[str, Any]]:
     """Each plan of the ledger once, as it was recorded last, and how far it was carried out."""
     at = context.snapshot()
     applies = read_applies(at)
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for row in _rows(at, OperationKind.PLAN):
         one = PlanRecorded.of_row(row)
         carried_out = applies.of_plan(one.plan_id)
@@ -696,11 +697,35 @@ def plan_rows(context: Context) -> list[dict[str, object]]:
     return list(found.values())
 
 
+def plans_to_apply(context: Context) -> list[dict[str, Any]]:
+    """Rows of `plan_rows`: the plan whose apply has begun and not ended; else those that nothing stands against, made
+    since the last change of direction between their clusters."""
+    rows, directions = plan_rows(context), context.state.directions()
+    begun = [row for row in rows if row["applied"] == ApplyState.OPEN]
+    return begun or [
+        row
+        for row in rows
+        if row["applied"] == NOT_APPLIED
+        and not row["blockers"]
+        and read_plan(context, row["plan_id"]).plan.direction
+        == _direction_id(directions, Direction(row["from"], row["to"]))
+    ]
+
+
+def _direction_id(directions: Directions, pair: Direction) -> str | None:
+    """The operations that last changed a direction between the two, None: none did."""
+    changed = [
+        *directions.promotions(pair.source, pair.target, None).values(),
+        *directions.promotions(pair.target, pair.source, None).values(),
+    ]
+    return "; ".join(sorted(filter(None, changed))) or None
+
+
 def _applied(recorded: PlanRecorded, carried_out: Sequence[Apply]) -> str:
     """How far a plan was carried out; of a row under the id of another plan that it is one."""
     if id_of(recorded.plan) != recorded.plan_id:
         return "another plan under this id"
-    return str(carried_out[-1].state) if carried_out else "not applied"
+    return str(carried_out[-1].state) if carried_out else NOT_APPLIED
 
 
 def _rows(at: DeltaSnapshot, *kinds: str) -> list[dict[str, object]]:

@@ -1,14 +1,16 @@
 """`--accept NAME`: what stands against a command has a name, and by it a person takes it upon himself."""
 
-from collections.abc import Callable, Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from ledger.changeover.planning import CHANGELOG
-from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, UNREAD_ADVICE, WITHOUT_OFFSET
-from ledger.offsets.statuses import FORMER
+from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, NOT_RECORDED, UNREAD_ADVICE, WITHOUT_OFFSET
+from ledger.offsets.statuses import FORMER, TranslationStatus
+from ledger.store.answers import MISSING_ROWS
 
 _Command = Callable[..., None]
 
@@ -17,11 +19,13 @@ _Command = Callable[..., None]
 class Risk:
     """One that is no status of a translation: `--accept name`, or `--accept name=WORD` where `word` says which.
 
-    `argument`: of the command, which is given whether it was accepted, or the word, or all words where it
-    `is_repeated`. `former`: the option that accepted it in earlier versions, which is understood still; None: none did.
+    `meaning`: what is accepted, for the help. `argument`: of the command, which is given whether it was accepted, or
+    the word, or all words where it `is_repeated`. `former`: the option that accepted it in earlier versions, which is
+    understood still; None: none did.
     """
 
     name: str
+    meaning: str
     argument: str
     former: str | None = None
     word: str | None = None
@@ -40,18 +44,73 @@ class Risk:
         return words[-1] if words else None
 
 
-OBJECTIVE = Risk("objective", "despite_objectives", "--despite-objectives")
-NEWER = Risk("newer", "overwrite_newer", "--overwrite-newer")
-SOURCE_ANSWERS = Risk("source_answers", "source_given_up", "--source-given-up")
-MIRROR_NOT_SHUT_OUT = Risk("mirror_not_shut_out", "accept_unproven_shut_out", "--accept-unproven-shut-out")
-PRODUCERS_STOPPED = Risk("producers_stopped", "producers_stopped", "--producers-stopped")
-UNPROVEN = Risk("unproven", "unproven", "--unproven", "REASON")
-SUPER_USER = Risk(
-    "super_user", "confirmed_super_users", "--confirm-super-user", "User:NAME", is_repeated=True
+OBJECTIVE = Risk(
+    "objective",
+    "more is lost, or takes longer, than [objectives] allow",
+    "despite_objectives",
+    "--despite-objectives",
 )
-
-
-LOST_WITH_TOPIC = Risk("lost_with_topic", "given_up", word="TOPIC", is_repeated=True)
+NEWER = Risk(
+    "newer", "a commit at the target that lies beyond is taken back", "overwrite_newer", "--overwrite-newer"
+)
+SOURCE_ANSWERS = Risk(
+    "source_answers",
+    "the source answers, and what is written there now stays behind",
+    "source_given_up",
+    "--source-given-up",
+)
+MIRROR_NOT_SHUT_OUT = Risk(
+    "mirror_not_shut_out",
+    "no rule of the target can keep an older mirror out",
+    "accept_unproven_shut_out",
+    "--accept-unproven-shut-out",
+)
+PRODUCERS_STOPPED = Risk(
+    "producers_stopped",
+    "producers are stopped, by your word: --fence shut cannot prove it",
+    "producers_stopped",
+    "--producers-stopped",
+)
+UNPROVEN = Risk(
+    "unproven",
+    "nobody can prove that no application writes at the source, for this reason",
+    "unproven",
+    "--unproven",
+    "REASON",
+)
+SUPER_USER = Risk(
+    "super_user",
+    "this super user, whom no rule keeps out, writes nothing",
+    "confirmed_super_users",
+    "--confirm-super-user",
+    "User:NAME",
+    is_repeated=True,
+)
+LOST_WITH_TOPIC = Risk(
+    "lost_with_topic",
+    "what else is lost when the topic is created again",
+    "given_up",
+    word="TOPIC",
+    is_repeated=True,
+)
+_OF_STATUSES: Mapping[str, str] = {
+    TranslationStatus.LOST: "the next record was lost before it was copied: the group begins behind it",
+    TranslationStatus.EXPIRED_ON_TARGET: "unread records have expired at the target",
+    TranslationStatus.AHEAD: "the group has read what is not at the target",
+    TranslationStatus.GONE: "the commit exists no more: the last one that was recorded counts",
+    TranslationStatus.HIDDEN: "the mirror may not read the commit any more: the last one that was recorded counts",
+    TranslationStatus.NO_COMMIT: "a partition has no commit: the group begins at the first record that is unread",
+    TranslationStatus.NO_MAP: "nothing is recorded of a copy: auto.offset.reset decides",
+    TranslationStatus.OTHER_INCARNATION: "the topic was created again since the commit: auto.offset.reset decides",
+    TranslationStatus.OTHER_TARGET_INCARNATION: "the target topic was created again: auto.offset.reset decides",
+    TranslationStatus.MIRRORED: "nobody knows what the group has read of other mirrors: auto.offset.reset decides",
+    "unavailable": "the group's coordinator does not answer: the group stays",
+    "permitted_listed": "there may be groups that the mirror is not shown: they stay",
+    NOT_RECORDED: "nobody has the group recorded now: its last recorded commits count",
+    NOT_COPIED: "what the application wrote before its commit was not all copied",
+    MISSING_ROWS: "rows of the ledger are missing: what they said is not in the answer",
+    CHANGELOG: "state of a stream application is not of the instant of its commits",
+}
 
 
 OF_PLANS = (
@@ -92,7 +151,7 @@ def accept_option(
             "--accept",
             type=names,
             multiple=True,
-            help=help,
+            help="\n".join([help, "", "\b", *names.explained]),
             expose_value=False,
             callback=lambda context, _, given: take(context, given),
         )(command)
@@ -109,7 +168,15 @@ class _Names(click.ParamType[tuple[str, str]]):
         self.risks, self.statuses = {risk.name: risk for risk in risks}, statuses
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002  # as click asks
-        return f"[{'|'.join(self.choices)}]"
+        return "NAME"
+
+    @property
+    def explained(self) -> Iterator[str]:
+        """Each choice with its meaning, in lines for the second column of a help of 80 columns."""
+        for risk in self.risks.values():
+            yield from _lines(risk.spelled, risk.meaning)
+        for status in self.statuses:
+            yield from _lines(status, _OF_STATUSES[status])
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -130,3 +197,7 @@ class _Names(click.ParamType[tuple[str, str]]):
     def choices(self) -> list[str]:
         """What may be typed."""
         return [*(risk.spelled for risk in self.risks.values()), *self.statuses]
+
+
+def _lines(name: str, meaning: str) -> list[str]:
+    return textwrap.wrap(f"{name}: {meaning}", width=46, subsequent_indent="  ")

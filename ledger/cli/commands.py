@@ -28,19 +28,33 @@ def importing(what: str) -> Iterator[None]:
         raise UsageError(f"{what} needs {needed}; nothing was done") from error
 
 
+Sections = Mapping[str, Mapping[str, tuple[str, str]]]
+"""By what a person wants the commands for that: where each is (`module:name`, the module below `ledger.cli` unless it
+says `ledger.`), and a line of help."""
+
+
 class Commands(click.Group):
-    """Imports a command when it is called: Spark, the Kafka client and others take longer than most answers.
+    """Imports a command when it is called: Spark, the Kafka client and others take longer than most answers."""
 
-    `places`: by command the module, below `ledger.cli` unless it says `ledger.`, and the name in it: `module:name`.
-    """
-
-    def __init__(self, *args: Any, places: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, sections: Sections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._places = places
+        self._sections = sections
+        self._places = {name: place for section in sections.values() for name, (place, _) in section.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of names."""
         return sorted({*super().list_commands(ctx), *self._places})
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # as click asks
+        """Those of a section below its title, others below "Commands": a line each."""
+        lines = {
+            title: [(name, line) for name, (_, line) in one.items()] for title, one in self._sections.items()
+        }
+        for name, command in self.commands.items():
+            lines.setdefault("Commands", []).append((name, command.get_short_help_str(limit=60)))
+        for title, rows in lines.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name; None: there is none."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import click
 
-from ledger.cli.commands import Commands
+from ledger.cli.commands import Commands, Sections
 from ledger.cli.logs import FORMAT_VARIABLE, LEVEL_VARIABLE, LogFormat, LogLevel, log_to_stderr
 from ledger.cli.printing import say, say_error
 from ledger.config.file import CONFIG_VARIABLE
@@ -21,59 +21,95 @@ from ledger.words import is_unicode
 if "duckdb" not in sys.modules:  # it takes what is kept from the search for leaks of its own
     gc.freeze()  # garbage is looked for twice when a process ends: not among what is imported for good
 
-_PLACES = {
-    "init": "processes.running:init",
-    "doctor": "answers.doctor:doctor",
-    "import": "answers.importing:import_command",
-    "adopt": "acts.adoption:adopt",
-    "resync-keys": "acts.adoption:resync_keys",
-    "run": "processes.running:run",
-    "record": "processes.recording:record",
-    "stop": "acts.operating:stop",
-    "pause": "acts.operating:pause",
-    "resume": "acts.operating:resume",
-    "skip-to": "acts.operating:skip_to",
-    "accept-foreign": "acts.operating:accept_foreign",
-    "resync": "acts.operating:resync",
-    "reload": "acts.operating:reload",
-    "accept-cluster": "acts.directions:accept_cluster",
-    "promote": "acts.directions:promote",
-    "demote": "acts.directions:demote",
-    "plan": "changeover.plan:plan",
-    "rehearse": "changeover.rehearse:rehearse",
-    "drill": "changeover.drill:drill_command",
-    "apply": "changeover.apply:apply_command",
-    "verify": "changeover.apply:verify",
-    "undo": "changeover.apply:undo",
-    "cut": "acts.directions:cut",
-    "extras": "answers.extras:extras",
-    "mirror-back": "acts.mirror_back:mirror_back_command",
-    "fence": "acts.fencing:fence",
-    "unfence": "acts.fencing:unfence",
-    "remove-members": "acts.group_members:remove_members_command",
-    "hand-over": "acts.hand_over:hand_over",
-    "settle": "acts.settling:settle",
-    "maintain": "acts.maintenance:maintain",
-    "ledger": "acts.ledger_copies:ledger",
-    "status": "answers.reading:status",
-    "health": "answers.reading:health",
-    "audit": "answers.auditing:audit",
-    "verify-ledger": "answers.evidence:verify_ledger_command",
-    "evidence": "answers.evidence:evidence",
-    "compare": "answers.compare:compare",
-    "serve": "processes.serving:serve",
-    "query": "answers.reading:query",
-    "report": "answers.report:report",
-    "sql": "answers.sql:sql",
-    "views": "answers.sql:views",
-    "offsets": "answers.offsets:offsets",
-    "sandbox": "ledger.sandbox.command:sandbox",
-    "spark-jars": "processes.running:spark_jars",
-    "demo": "ledger.sandbox.demo:demo",
+_COMMANDS: Sections = {
+    "First mirror": {
+        "import": (
+            "answers.importing:import_command",
+            "Print a configuration of MirrorMaker 2 as one of this tool",
+        ),
+        "init": ("processes.running:init", "Create the tables of the ledger"),
+        "doctor": ("answers.doctor:doctor", "Check all that a flow needs, and say how to mend what fails"),
+        "run": ("processes.running:run", "Copy topics: be the driver of one flow, or of several"),
+        "record": ("processes.recording:record", "Record groups, ends and topics of clusters without a flow"),
+        "stop": ("acts.operating:stop", "Ask the driver of a flow to end"),
+        "spark-jars": ("processes.running:spark_jars", "Print the jars that spark-submit needs"),
+        "sandbox": ("ledger.sandbox.command:sandbox", "Start real Kafka clusters on loopback, to try things"),
+        "demo": ("ledger.sandbox.demo:demo", "Play a mirror, a failover and the way home on loopback"),
+    },
+    "See": {
+        "status": ("answers.reading:status", "Say where each flow stands, why, and what to do"),
+        "health": ("answers.reading:health", "Say by the exit code whether drivers are at work"),
+        "compare": ("answers.compare:compare", "Compare what both sides of a flow hold"),
+        "query": ("answers.reading:query", "Run a query of the catalog"),
+        "sql": ("answers.sql:sql", "Run SQL of your own on the ledger"),
+        "views": ("answers.sql:views", "Print SQL that makes the ledger's tables in DuckDB or Spark"),
+        "serve": ("processes.serving:serve", "Serve pages, and metrics for Prometheus"),
+        "report": ("answers.report:report", "Write a report of a period, a failover or drills"),
+    },
+    "Move groups": {
+        "offsets": ("answers.offsets:offsets", "Translate offsets, and set groups at the other cluster"),
+        "remove-members": (
+            "acts.group_members:remove_members_command",
+            "Remove static members of a group whose host is lost",
+        ),
+    },
+    "Change direction": {
+        "plan": ("changeover.plan:plan", "Plan a switchover, a failover or the way home"),
+        "apply": ("changeover.apply:apply_command", "Carry a plan out, or continue it"),
+        "undo": ("changeover.apply:undo", "Undo what an apply has changed"),
+        "verify": ("changeover.apply:verify", "Read back what an apply has made"),
+        "rehearse": ("changeover.rehearse:rehearse", "Try a change of direction; nothing is changed"),
+        "drill": ("changeover.drill:drill_command", "Let test groups read where a failover would place them"),
+        "fence": ("acts.fencing:fence", "Keep applications from writing to topics of a cluster"),
+        "unfence": ("acts.fencing:unfence", "Let applications write there again"),
+        "extras": ("answers.extras:extras", "List records that one of two clusters has alone"),
+        "mirror-back": (
+            "acts.mirror_back:mirror_back_command",
+            "Open the way back to a cluster that was lost",
+        ),
+        "promote": ("acts.directions:promote", "Say that applications write at a cluster"),
+        "demote": ("acts.directions:demote", "Take a promotion back"),
+        "cut": ("acts.directions:cut", "Record where both sides of a pair stand"),
+        "hand-over": (
+            "acts.hand_over:hand_over",
+            "Give topics the settings and permissions of the other side",
+        ),
+    },
+    "Keep the ledger": {
+        "maintain": ("acts.maintenance:maintain", "Merge small files, and remove what nobody reads any more"),
+        "ledger": ("acts.ledger_copies:ledger", "Copy the ledger to a second place, and restore it"),
+        "audit": ("answers.auditing:audit", "Check that the ledger keeps its invariants"),
+        "verify-ledger": (
+            "answers.evidence:verify_ledger_command",
+            "Check that no row was changed since it was appended",
+        ),
+        "evidence": ("answers.evidence:evidence", "Write a bundle that proves rows without the ledger"),
+    },
+    "Repairs": {
+        "pause": ("acts.operating:pause", "Copy nothing of a flow, or of a topic, for a while"),
+        "resume": ("acts.operating:resume", "End a pause, and try again what stopped"),
+        "reload": ("acts.operating:reload", "Let a driver read its configuration again"),
+        "skip-to": ("acts.operating:skip_to", "Leave source offsets out up to an offset"),
+        "accept-foreign": (
+            "acts.operating:accept_foreign",
+            "Continue behind what somebody else wrote at the target",
+        ),
+        "resync": ("acts.operating:resync", "Copy again what the source holds"),
+        "resync-keys": (
+            "acts.adoption:resync_keys",
+            "Delete target keys that the source has no more",
+        ),
+        "adopt": ("acts.adoption:adopt", "Take over target topics that something else has filled"),
+        "settle": ("acts.settling:settle", "Record what a dead driver has copied and not recorded"),
+        "accept-cluster": (
+            "acts.directions:accept_cluster",
+            "Let an alias stand for another cluster, or a rebuilt one",
+        ),
+    },
 }
 
 
-@click.group(cls=Commands, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, sections=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--config",
     "config_file",

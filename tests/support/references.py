@@ -251,7 +251,8 @@ def _explained(option: click.Option) -> str:
     choices = f" One of {', '.join(f'`{one}`' for one in takes)}." if takes else ""
     default = option.to_info_dict().get("default")
     given = isinstance(default, str | int | float) and not option.is_flag and default != 0
-    return f"{_names(option)}: {option.help}{choices}{f' Default: {default}.' if given else ''}"
+    said = _one_line(option.help.partition("\b")[0])
+    return f"{_names(option)}: {said}{choices}{f' Default: {default}.' if given else ''}"
 
 
 # Tables -------------------------------------------------------------------------------------------

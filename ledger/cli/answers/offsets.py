@@ -36,7 +36,12 @@ class Status(click.Choice[str]):
         return super().convert(str(FORMER.get(value, value)), param, ctx)
 
 
-@click.group(cls=Commands, places={"set": "acts.offset_setting:set_offsets"})
+@click.group(
+    cls=Commands,
+    sections={
+        "Commands": {"set": ("acts.offset_setting:set_offsets", "Commit at --to where groups continue.")}
+    },
+)
 def offsets() -> None:
     """Offsets of one cluster in terms of another."""
 

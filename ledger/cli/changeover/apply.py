@@ -9,26 +9,34 @@ from ledger.changeover.applying import apply_plan
 from ledger.changeover.checks import CheckStatus
 from ledger.changeover.losses import TAKEN_FOR_DONE
 from ledger.changeover.receipts import Waits
-from ledger.changeover.seeing import read_plan
+from ledger.changeover.seeing import plans_to_apply, read_plan
 from ledger.changeover.undoing import OnFailure, plan_of_operation, undo_apply
 from ledger.changeover.verifying import verify_changeover
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.configured import command_context
 from ledger.cli.options import required_why_options, table_options
 from ledger.cli.printing import Form, asked_for, put, say
+from ledger.clock import HOUR_MS
+from ledger.context import Context
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.operations import Why
-from ledger.words import counted
+from ledger.machine import account
+from ledger.words import counted, duration, listed
 
 
 @click.command(name="apply")
-@click.argument("plan_id")
+@click.argument("plan_id", required=False)
 @required_why_options
 @click.option("--yes", is_flag=True, help="Ask nobody: what people do is done by hooks, or done already.")
 @click.pass_context
-def apply_command(context: click.Context, plan_id: str, why: Why, yes: bool) -> None:
-    """Carry out the plan PLAN_ID, or continue it where it ended: one step after the other, each with a receipt."""
+def apply_command(context: click.Context, plan_id: str | None, why: Why, yes: bool) -> None:
+    """Carry out the plan PLAN_ID, or continue it where it ended: one step after the other, each with a receipt.
+
+    Without an id it is the one plan that can be carried out or continued; with --yes only one that you made within the
+    last hour.
+    """
     command = command_context(context, why)
+    plan_id = plan_id or _only_plan(command, is_own=yes)
     plan = read_plan(command, plan_id).plan
     for step in plan.steps:
         if step in plan.hooks:
@@ -39,6 +47,33 @@ def apply_command(context: click.Context, plan_id: str, why: Why, yes: bool) -> 
     followed = Followed()
     confirm = _said_by_hooks if yes else followed.ask
     put(f"{apply_plan(command, plan_id, confirm, followed.reports)}\n")
+
+
+def _only_plan(command: Context, *, is_own: bool) -> str:
+    """The id of the one plan that is meant where nobody names one; raises `UsageError` where there is no such plan.
+
+    `is_own`: only one that this account has made within the last hour.
+    """
+    found, now_ms = plans_to_apply(command), command.clock.now_ms()
+    lines = [
+        f"{row['plan_id']}: {row['kind']} from {row['from']} to {row['to']}, planned by {row['operator']} "
+        f"{duration((now_ms - row['recorded_at_ms']) / 1000)} ago"
+        for row in found
+    ]
+    if len(found) != 1:
+        which = f"{len(found)} plans can be carried out:" if found else "no plan can be carried out"
+        raise UsageError(
+            f"{which}", *listed(lines), "Nothing was done; name one: mirror-ledger plan list has all"
+        )
+    [row] = found
+    is_recent = row["operator"] == account() and now_ms - row["recorded_at_ms"] < HOUR_MS
+    if is_own and not is_recent:
+        raise UsageError(
+            "without its id --yes carries out only a plan that you made within the last hour, not",
+            *listed(lines),
+        )
+    say(f"plan {lines[0]}")
+    return str(row["plan_id"])
 
 
 def _said_by_hooks(_what: str, _waits: Waits) -> str:
