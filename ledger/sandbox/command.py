@@ -1,7 +1,9 @@
 """`sandbox`: real Kafka clusters on loopback, to try things out."""
 
 import json
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,12 +14,13 @@ from ledger import jvm
 from ledger.cli.options import output_option
 from ledger.cli.printing import put, rendered, say
 from ledger.clock import SystemClock
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, UsageError
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.groups import consume, plan_groups
 from ledger.sandbox.log_gaps import RECORDS_ARE_OLDER_BY_MS, produce
 from ledger.sandbox.reading import ends
 from ledger.sandbox.workload import Workload
+from ledger.sandbox.writing import Traffic
 
 root_option = click.option(
     "--root",
@@ -66,10 +69,7 @@ def configuration(root: Path) -> None:
 )
 def fill(root: Path, cluster: str, records: int) -> None:
     """Produce topics of every kind into a cluster and let consumer groups commit a part of them."""
-    found = Sandbox(root).status().get(cluster)
-    if found is None:
-        raise PreconditionError(f"no cluster {cluster!r} in the sandbox under {root}; nothing was produced")
-    servers = found.bootstrap_servers
+    servers = _servers(root, cluster)
     workload = Workload(
         records_per_topic=records, started_ms=SystemClock().now_ms() - RECORDS_ARE_OLDER_BY_MS
     )
@@ -78,6 +78,35 @@ def fill(root: Path, cluster: str, records: int) -> None:
     for plan in groups:
         consume(servers, plan)
     say(f"{made:,} records in {len(workload.topics)} topics, {len(groups)} groups")
+
+
+@sandbox.command()
+@root_option
+@click.option("--cluster", default="east", show_default=True, help="Where to produce.")
+@click.option(
+    "--rate", type=click.IntRange(1, 50_000), default=500, show_default=True, help="Records a second, in all."
+)
+@click.option("--for", "length", default="5m", show_default=True, metavar="TIME", help="How long: 30s, 5m, 1h.")
+def write(root: Path, cluster: str, rate: int, length: str) -> None:
+    """Write to the topics `events-*` at a steady rate until the time is over, or Ctrl-C."""
+    if (given := re.fullmatch(r"([1-9]\d*)([smh])", length)) is None:
+        raise UsageError(f"--for takes a number and s, m or h, such as 5m, got {length!r}; nothing was produced")
+    traffic = Traffic(_servers(root, cluster))
+    say(f"writing {rate} records a second to {cluster} for {length}; Ctrl-C ends it")
+    with suppress(KeyboardInterrupt):
+        traffic.write(rate, int(given[1]) * {"s": 1, "m": 60, "h": 3600}[given[2]])
+    traffic.finish()
+    lost = traffic.sent - traffic.acknowledged
+    say(f"{traffic.acknowledged:,} records written" + (f", {lost:,} not acknowledged" if lost else ""))
+
+
+def _servers(root: Path, cluster: str) -> str:
+    found = Sandbox(root).status().get(cluster)
+    if found is None or not any(broker.state is BrokerState.RUNNING for broker in found.brokers):
+        raise PreconditionError(
+            f"no cluster {cluster!r} runs in the sandbox under {root}: mirror-ledger sandbox up; nothing was produced"
+        )
+    return found.bootstrap_servers
 
 
 @sandbox.command()

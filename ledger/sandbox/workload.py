@@ -150,6 +150,7 @@ class Delivery:
     """A producer that does not lose a failure: whatever was refused is raised at the end."""
 
     def __init__(self, servers: str, properties: Mapping[str, str]) -> None:
+        self.acknowledged = 0
         self._failure: KafkaError | None = None
         self.producer = Producer(
             {
@@ -184,3 +185,4 @@ class Delivery:
 
     def _delivered(self, failure: KafkaError | None, _message: Message) -> None:
         self._failure = self._failure or failure
+        self.acknowledged += failure is None
