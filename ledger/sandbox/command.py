@@ -15,12 +15,13 @@ from ledger.cli.options import output_option
 from ledger.cli.printing import put, rendered, say
 from ledger.clock import SystemClock
 from ledger.errors import PreconditionError, UsageError
-from ledger.sandbox import Sandbox, SandboxCluster
-from ledger.sandbox.groups import consume, plan_groups
+from ledger.sandbox import BrokerState, Sandbox, SandboxCluster
+from ledger.sandbox.groups import consume, plan_groups, resume
 from ledger.sandbox.log_gaps import RECORDS_ARE_OLDER_BY_MS, produce
 from ledger.sandbox.reading import ends
 from ledger.sandbox.workload import Workload
 from ledger.sandbox.writing import Traffic
+from ledger.words import counted
 
 root_option = click.option(
     "--root",
@@ -98,6 +99,21 @@ def write(root: Path, cluster: str, rate: int, length: str) -> None:
     traffic.finish()
     lost = traffic.sent - traffic.acknowledged
     say(f"{traffic.acknowledged:,} records written" + (f", {lost:,} not acknowledged" if lost else ""))
+
+
+@sandbox.command()
+@root_option
+@click.option("--cluster", default="east", show_default=True, help="Where to read.")
+@click.option("--group", required=True, help="A group of `fill`.")
+def read(root: Path, cluster: str, group: str) -> None:
+    """Let a group read on from where it has committed there, up to the end, and commit."""
+    servers, workload = _servers(root, cluster), Workload(records_per_topic=0, started_ms=0)
+    plans = {plan.group_id: plan for plan in plan_groups(workload, ends(servers, workload.topics))}
+    if group not in plans:
+        raise UsageError(f"{group!r} is no group of fill: {', '.join(plans)}; nothing was read")
+    for (topic, partition), records in sorted(resume(servers, group, sorted(plans[group].stops)).items()):
+        first = f" from offset {records[0].offset:,} on" if records else ""
+        put(f"{topic} partition {partition}: {counted(len(records), 'record')}{first}\n")
 
 
 def _servers(root: Path, cluster: str) -> str:

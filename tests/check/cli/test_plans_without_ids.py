@@ -41,7 +41,7 @@ def test_the_only_plan_that_nothing_stands_against_is_named_and_taken(idle: Oper
 def test_of_several_none_is_taken_and_all_are_listed(idle: Operated) -> None:
     ids = [record(idle, plan()), record(idle, OTHER)]
     code, said = asked(idle)
-    assert (code, "2 plans can be carried out" in said, [one in said for one in ids]) == (
+    assert (code, "2 plans can be carried out, name one" in said, [one in said for one in ids]) == (
         2,
         True,
         [True, True],
