@@ -51,7 +51,7 @@ OBJECTIVE = Risk(
     "--despite-objectives",
 )
 NEWER = Risk(
-    "newer", "a commit at the target that lies beyond is taken back", "overwrite_newer", "--overwrite-newer"
+    "newer", "a commit at the target that lies beyond is set back", "overwrite_newer", "--overwrite-newer"
 )
 SOURCE_ANSWERS = Risk(
     "source_answers",

@@ -87,11 +87,15 @@ def fill(root: Path, cluster: str, records: int) -> None:
 @click.option(
     "--rate", type=click.IntRange(1, 50_000), default=500, show_default=True, help="Records a second, in all."
 )
-@click.option("--for", "length", default="5m", show_default=True, metavar="TIME", help="How long: 30s, 5m, 1h.")
+@click.option(
+    "--for", "length", default="5m", show_default=True, metavar="TIME", help="How long: 30s, 5m, 1h."
+)
 def write(root: Path, cluster: str, rate: int, length: str) -> None:
     """Write to the topics `events-*` at a steady rate until the time is over, or Ctrl-C."""
     if (given := re.fullmatch(r"([1-9]\d*)([smh])", length)) is None:
-        raise UsageError(f"--for takes a number and s, m or h, such as 5m, got {length!r}; nothing was produced")
+        raise UsageError(
+            f"--for takes a number and s, m or h, such as 5m, got {length!r}; nothing was produced"
+        )
     traffic = Traffic(_servers(root, cluster))
     say(f"writing {rate} records a second to {cluster} for {length}; Ctrl-C ends it")
     with suppress(KeyboardInterrupt):

@@ -16,12 +16,13 @@ from ledger.cli.changeover.followed import Followed
 from ledger.cli.configured import command_context
 from ledger.cli.options import required_why_options, table_options
 from ledger.cli.printing import Form, asked_for, put, say
-from ledger.clock import HOUR_MS
 from ledger.context import Context
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.operations import Why
 from ledger.machine import account
 from ledger.words import counted, duration, listed
+
+_RECENT_S = 3600.0
 
 
 @click.command(name="apply")
@@ -55,19 +56,17 @@ def _only_plan(command: Context, *, is_own: bool) -> str:
     `is_own`: only one that this account has made within the last hour.
     """
     found, now_ms = plans_to_apply(command), command.clock.now_ms()
+    ages_s = [(now_ms - row["recorded_at_ms"]) / 1000 for row in found]
     lines = [
         f"{row['plan_id']}: {row['kind']} from {row['from']} to {row['to']}, planned by {row['operator']} "
-        f"{duration((now_ms - row['recorded_at_ms']) / 1000)} ago"
-        for row in found
+        f"{duration(age_s)} ago"
+        for row, age_s in zip(found, ages_s, strict=True)
     ]
     if len(found) != 1:
-        which = f"{len(found)} plans can be carried out:" if found else "no plan can be carried out"
-        raise UsageError(
-            f"{which}", *listed(lines), "Nothing was done; name one: mirror-ledger plan list has all"
-        )
-    [row] = found
-    is_recent = row["operator"] == account() and now_ms - row["recorded_at_ms"] < HOUR_MS
-    if is_own and not is_recent:
+        which = f"{len(found)} plans can be carried out, name one:" if found else "no plan can be carried out"
+        raise UsageError(which, *listed(lines), "Nothing was done; mirror-ledger plan list shows all plans")
+    [row], [age_s] = found, ages_s
+    if is_own and (row["operator"] != account() or age_s > _RECENT_S):
         raise UsageError(
             "without its id --yes carries out only a plan that you made within the last hour, not",
             *listed(lines),
