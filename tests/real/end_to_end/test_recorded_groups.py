@@ -126,9 +126,10 @@ def test_every_type_is_recorded_with_members_without_and_deleted(east: Recorded)
         done.result(30)
     east.record()
     statuses = {name: row["status"] for name, row in east.groups().items()}
+    # Each ten minutes a broker removes groups of this type that have neither members nor commits.
+    assert statuses.pop("new") in ("no_commits", "gone")
     assert statuses == {
         **dict.fromkeys(("classic", "consumer", "streams"), "gone"),
-        "new": "no_commits",
         "share": "share_group",
     }
     assert {row["absence"] for row in east.last("checkpoints", "consumer").values()} == {"gone"}

@@ -142,7 +142,7 @@ def test_nothing_is_opened_before_the_first_call() -> None:
     ("address", "reason"),
     [
         ("127.0.0.1:1", "Connection refused"),
-        ("nowhere.invalid:1", "to describe all topics: nowhere.invalid:1: "),
+        ("nowhere.invalid:1", "to describe all topics: nowhere.invalid:1 "),
     ],
 )
 def test_an_unreachable_cluster_is_named_with_the_reason(
