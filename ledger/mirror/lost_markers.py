@@ -28,11 +28,11 @@ _SEARCHED_OFFSETS = 100_000
 """How far before the end a transaction is searched for at least: brokers abort those that are open for long."""
 
 
-def has_lost_markers(recorded: Iterable[RecordedSync], end: int) -> bool:
-    """Whether the source held a marker from `end` on when it was copied, so may have lost it."""
-    return any(
-        gap.cause is GapCause.CONTROL and gap.source_end > end for row in recorded for gap in row.sync.gaps
-    )
+def has_lost_markers(recorded: Iterable[RecordedSync]) -> bool:
+    """Whether a source that has lost its end may have lost a marker: transactions were seen there, and that which
+    ended the last one need not be recorded yet."""
+    ends = (GapCause.CONTROL, GapCause.ABORTED)
+    return any(gap.cause in ends for row in recorded for gap in row.sync.gaps)
 
 
 def first_ended_otherwise(

@@ -283,7 +283,7 @@ class StopPolicies:
             leader_epoch=common.leader_epoch,
         )
         message = f"{message}; source offsets {restart.source_offset} to {at.source_offset} are superseded"
-        asks_for_outcomes = has_lost_markers(recorded, restart.source_offset)
+        asks_for_outcomes = has_lost_markers(recorded)
         ends = ends_of_incarnation(self.source, state.pair.source) if asks_for_outcomes else None
         fact = state.supersede(restart, SyncCause.SOURCE_TRUNCATED)
         state.asks_for_outcomes, state.is_uncompared = asks_for_outcomes, is_unknown
@@ -306,7 +306,7 @@ class StopPolicies:
             return TRY_AGAIN
         recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
         first = None
-        if has_lost_markers(recorded, at.source_offset):
+        if has_lost_markers(recorded):
             if self._is_open_again(state, ends) or ends.last_stable == at.source_offset < ends.high_watermark:
                 return TRY_AGAIN
             first = first_ended_otherwise(

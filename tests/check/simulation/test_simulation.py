@@ -125,9 +125,16 @@ def test_a_seed_repeats_itself() -> None:
     assert first.rows("operations") == second.rows("operations")
 
 
-@pytest.mark.parametrize("seed", [4, 17, 19, 24])
-def test_lives_in_which_sources_are_brought_back_from_older_copies(seed: int) -> None:
-    plot = Plot(Promise.ONCE, faults=frozenset({Fault.SOURCE_RESTORED}), shape=Shape.SINGLE)
+RESTORED = {Fault.SOURCE_RESTORED}
+BESIDE = {Fault.SOURCE_RETENTION, Fault.NODES_RESTART, Fault.TASKS_DIE}
+
+
+@pytest.mark.parametrize(
+    ("seed", "faults"),
+    [*((seed, RESTORED) for seed in (4, 17, 19, 24)), *((seed, RESTORED | BESIDE) for seed in (33, 54, 160))],
+)
+def test_lives_in_which_sources_are_brought_back_from_older_copies(seed: int, faults: set[Fault]) -> None:
+    plot = Plot(Promise.ONCE, faults=frozenset(faults), shape=Shape.SINGLE)
     simulation = simulate(seed, plot)
     assert simulation.tally["sources put back"] > 0
     assert simulation.tally["superseded source_truncated"] > 0
