@@ -687,7 +687,7 @@ class _Attempt:
 
     def _required(self, made: Sequence[Fence], topics: Mapping[str, TopicDescription]) -> Shown:
         """What leaders show, once each has everything: brokers learn of a change one after the other."""
-        clock = self.parts.clock
+        clock, said = self.parts.clock, set[str]()
         deadline_s = clock.monotonic() + _READ_BACK_S
         while lacking := (shown := self.measure.shown(made, places_of(topics))).lacking:
             has_failed = any(one.hook is not None and one.hook.exit_code != 0 for one in made)
@@ -696,6 +696,9 @@ class _Attempt:
                     f"the fence of {_named(made)} of {self.asked.cluster} is not complete: {lacking}. It is recorded "
                     f"as begun; {self.again.command}, or {self.again.lift}"
                 )
+            if lacking not in said:
+                self.parts.say(f"brokers learn of the fence, for {_READ_BACK_S:g} s at most: {lacking}")
+                said.add(lacking)
             self.parts.sleep(_POLL_S)
         return shown
 
@@ -812,6 +815,7 @@ def _remove_rules(parts: FenceParts, fences: Sequence[Fence]) -> None:
     described = parts.reader.topics()
     names = [one.topic for one in fences if one.topic in described]
     deadline_s = parts.clock.monotonic() + _READ_BACK_S
+    parts.say(f"brokers are asked whether the rules are gone, for {_READ_BACK_S:g} s at most")
     while left := _still_there(parts, rules, names):
         if parts.clock.monotonic() >= deadline_s:
             raise PreconditionError(
