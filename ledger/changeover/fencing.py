@@ -815,7 +815,7 @@ def _remove_rules(parts: FenceParts, fences: Sequence[Fence]) -> None:
     described = parts.reader.topics()
     names = [one.topic for one in fences if one.topic in described]
     deadline_s = parts.clock.monotonic() + _READ_BACK_S
-    parts.say(f"brokers are asked whether the rules are gone, for {_READ_BACK_S:g} s at most")
+    parts.say(f"brokers are asked whether the rules are removed, for {_READ_BACK_S:g} s at most")
     while left := _still_there(parts, rules, names):
         if parts.clock.monotonic() >= deadline_s:
             raise PreconditionError(
