@@ -549,7 +549,9 @@ def let_mirror_in(of: ShutOut, why: Why) -> LetInResult:
 
 def _wait_until_removed(rules: frozenset[Permission], of: ShutOut) -> None:
     deadline = of.clock.monotonic() + _REMOVED_WITHIN_S
-    of.progress(f"{of.cluster.alias}: that rules are removed is read back, for {_REMOVED_WITHIN_S:g} s at most")
+    of.progress(
+        f"{of.cluster.alias}: that rules are removed is read back, for {_REMOVED_WITHIN_S:g} s at most"
+    )
     while left := _left_of(rules, of):
         if of.clock.monotonic() >= deadline:
             names = ", ".join(sorted(rule.resource_name for rule in left))

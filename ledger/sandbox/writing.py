@@ -1,7 +1,6 @@
 """Traffic at a steady rate into the topics of a workload, for as long as somebody wants it."""
 
 import time
-from dataclasses import replace
 
 from ledger.clock import SystemClock
 from ledger.sandbox.workload import PARTITIONS, Delivery, RecordSource, Workload, create_topics
@@ -19,7 +18,7 @@ class Traffic:
         create_topics(servers, self._topics, partitions=PARTITIONS)
         self._source = RecordSource(workload)
         self._deliveries = {
-            topic: Delivery(servers, {"compression.type": codec, "delivery.timeout.ms": _GIVE_UP_MS})
+            topic: Delivery(servers, {"compression.type": codec, "delivery.timeout.ms": str(_GIVE_UP_MS)})
             for topic, codec in workload.event_topics.items()
         }
 
@@ -39,7 +38,7 @@ class Traffic:
                 topic = self._topics[self.sent % len(self._topics)]
                 [record] = self._source.take(topic, 1)
                 self._deliveries[topic].send(
-                    topic, self._source.partition(), replace(record, timestamp_ms=clock.now_ms())
+                    topic, self._source.partition(), record._replace(timestamp_ms=clock.now_ms())
                 )
             for delivery in self._deliveries.values():
                 delivery.producer.poll(0)
