@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,10 +26,14 @@ from ledger.facts.operations import ConfigurationChanged, Why
 from ledger.facts.ways import Direction
 from ledger.kafka.batches import TRANSACTIONAL
 from ledger.mirror.progress import config_hash, configuration_of
+from ledger.reports.documents import Table
+from ledger.reports.failover import failover_report
+from ledger.reports.periods import Period, partition_words
 from tests.simulation.kafka.administered import MIRROR, AdministeredCluster, topic_rule
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.opened import OpenedSnapshot
+from tests.support.changed_ledgers import on_disk
 from tests.support.changing_pairs import (
     FAILOVER,
     FORWARD,
@@ -52,10 +57,13 @@ READ_EVERY_S = 3.0
 
 @dataclass
 class Story:
-    """`read_twice`: by group how many records it had read again when that was asked last."""
+    """`read_twice`: by group how many records it had read again when that was asked last. `lost`: by operation of a
+    failover what one cluster alone held then."""
 
     pair: ChangingPair = field(default_factory=ChangingPair)
     read_twice: Counter[str] = field(default_factory=Counter)
+    lost: dict[str, list[Placed]] = field(default_factory=dict)
+    operation_id: str = ""
 
     def __post_init__(self) -> None:
         self.pair.west.change_acls([topic_rule(MIRROR, "create", "*")])
@@ -126,10 +134,10 @@ class Story:
 
     def receipts(self, made: Planned) -> dict[str, dict[str, Any]]:
         """By step what its receipt has, of the plan carried out now."""
-        operation_id = self.pair.apply(made.plan.plan_id)
+        self.operation_id = self.pair.apply(made.plan.plan_id)
         rows = (
             json.loads(row["content"])
-            for row in self.pair.rows("operations", operation_id)
+            for row in self.pair.rows("operations", self.operation_id)
             if row["kind"] == "step_done"
         )
         return {row["step"]: row["read_back"] for row in rows}
@@ -169,13 +177,31 @@ class Story:
         soak=[("orders=replicate", "users=keep"), ("orders=salvage", "users=replicate")],
     ),
 )
-def test_each_number_is_what_was_written_and_read(extras: tuple[str, str]) -> None:
+def test_each_number_is_what_was_written_and_read(
+    extras: tuple[str, str], tmp_path: Path, empty_ledger: Path
+) -> None:
     story = Story()
     lose_east(story)
     kept = go_home(story, extras)
     move_there(story, kept)
     lose_west(story)
     story.pair.end()
+    require_reports(story, on_disk(story.pair, tmp_path, empty_ledger))
+
+
+def rows_of(one: Table) -> list[dict[str, Any]]:
+    return [dict(zip(one.columns, row, strict=True)) for row in one.rows]
+
+
+def require_reports(story: Story, period: Period) -> None:
+    """What a report says of the loss of each failover, long afterwards."""
+    for operation_id, lost in story.lost.items():
+        tables = {one.name: rows_of(one) for one in failover_report(period, operation_id).tables}
+        by_place = Counter(partition_words(topic, number) for topic, number, _ in lost)
+        assert by_place.keys() <= {row["partition"] for row in tables["losses"]}
+        for row in tables["losses"]:
+            assert row["at least"] <= by_place[row["partition"]] <= row["at most"], row
+    assert len(story.lost) == 2
 
 
 def lose_east(story: Story) -> None:
@@ -203,6 +229,7 @@ def lose_east(story: Story) -> None:
     story.require_loss(loss, lost)
     assert made.forecast["records_lost"] - loss["records_lost"] == len(tail), "it is not lost"
     assert receipts["move_groups"]["repeated"] == sum(story.read_again().values())
+    story.lost[story.operation_id] = lost
 
     told = story.status(FORWARD)
     assert [(one.is_settled, one.records) for one in told.losses] == [(True, len(tail))]
@@ -306,6 +333,7 @@ def lose_west(story: Story) -> None:
     assert receipts["settle"][REVERSE]["records"] == len(tail)
     assert receipts["move_groups"]["repeated_bound"] == "at_least"
     assert receipts["move_groups"]["repeated"] <= sum(story.read_again().values())
+    story.lost[story.operation_id] = lost
 
 
 def read_on(story: Story) -> None:
