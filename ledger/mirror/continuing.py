@@ -179,14 +179,9 @@ class JobRounds:
             return all(share.waiting for share in self._shares)
 
     def begin(self, index: int) -> Turn:
-        """Another attempt of a share (H4): behind one that died nobody knows whether the source was away."""
+        """Another attempt of a share (H4)."""
         with self._lock:
             share = self._shares[index]
-            if share.attempt:
-                unseen = (
-                    replace(one, tail=replace(one.tail, source_epoch=None)) for one in share.assignments
-                )
-                share.assignments = tuple(unseen)
             share.attempt += 1
             return Turn(index, share.attempt, share.assignments, share.handed_over)
 
