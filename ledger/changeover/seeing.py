@@ -354,12 +354,12 @@ def _fence_quiet_s(
         watched = topics
     elif choices.fence is FenceChoice.SHUT:
         watched = compacted((source,), topics)  # records as small as tombstones pass
-    there = source.topics()
-    of_topics = [there[name] for name in watched if name in there]
-    pauses = write_pauses(context, source.alias) if of_topics else {}
+    if not watched:
+        return 0.0
+    there, pauses = source.topics(), write_pauses(context, source.alias)
     times = (
         quiet_time(Evidence.STILLNESS, pauses.get((str(one.topic_id), number)), choices.quiet, is_empty=False)
-        for one in of_topics
+        for one in (there[name] for name in watched if name in there)
         for number in range(one.partitions)
     )
     return max((one.seconds for one in times), default=0.0)
@@ -676,13 +676,17 @@ NOT_APPLIED = "not applied"
 
 def plan_rows(context: Context) -> list[dict[str, Any]]:
     """Each plan of the ledger once, as it was recorded last, and how far it was carried out."""
+    return [row for row, _ in _recorded_plans(context)]
+
+
+def _recorded_plans(context: Context) -> list[tuple[dict[str, Any], PlanRecorded]]:
     at = context.snapshot()
     applies = read_applies(at)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, tuple[dict[str, Any], PlanRecorded]] = {}
     for row in _rows(at, OperationKind.PLAN):
         one = PlanRecorded.of_row(row)
         carried_out = applies.of_plan(one.plan_id)
-        found[one.plan_id] = {
+        values = {
             "plan_id": one.plan_id,
             "kind": one.plan["kind"],
             "from": one.plan["from_cluster"],
@@ -694,21 +698,21 @@ def plan_rows(context: Context) -> list[dict[str, Any]]:
             "applied": _applied(one, carried_out),
             "operation_id": carried_out[-1].operation_id if carried_out else None,
         }
+        found[one.plan_id] = values, one
     return list(found.values())
 
 
 def plans_to_apply(context: Context) -> list[dict[str, Any]]:
     """Rows of `plan_rows`: the plan whose apply has begun and not ended; else those that nothing stands against, made
     since the last change of direction between their clusters."""
-    rows, directions = plan_rows(context), context.state.directions()
-    begun = [row for row in rows if row["applied"] == ApplyState.OPEN]
+    plans, directions = _recorded_plans(context), context.state.directions()
+    begun = [row for row, _ in plans if row["applied"] == ApplyState.OPEN]
     return begun or [
         row
-        for row in rows
+        for row, one in plans
         if row["applied"] == NOT_APPLIED
         and not row["blockers"]
-        and read_plan(context, row["plan_id"]).plan.direction
-        == _direction_id(directions, Direction(row["from"], row["to"]))
+        and one.plan["direction"] == _direction_id(directions, Direction(row["from"], row["to"]))
     ]
 
 

@@ -26,7 +26,6 @@ from ledger.facts.operations import ConfigurationChanged, Why
 from ledger.facts.ways import Direction
 from ledger.kafka.batches import TRANSACTIONAL
 from ledger.mirror.progress import config_hash, configuration_of
-from ledger.reports.documents import Table
 from ledger.reports.failover import failover_report
 from ledger.reports.periods import Period, partition_words
 from tests.simulation.kafka.administered import MIRROR, AdministeredCluster, topic_rule
@@ -46,6 +45,7 @@ from tests.support.changing_pairs import (
 from tests.support.failbacks import BACK, HOME, Placed, placed
 from tests.support.histories import examples
 from tests.support.ledgers import operators
+from tests.support.report_tables import rows_of
 
 pytestmark = pytest.mark.long
 
@@ -187,10 +187,6 @@ def test_each_number_is_what_was_written_and_read(
     lose_west(story)
     story.pair.end()
     require_reports(story, on_disk(story.pair, tmp_path, empty_ledger))
-
-
-def rows_of(one: Table) -> list[dict[str, Any]]:
-    return [dict(zip(one.columns, row, strict=True)) for row in one.rows]
 
 
 def require_reports(story: Story, period: Period) -> None:

@@ -19,7 +19,7 @@ from ledger.changeover.verifying import verify_changeover
 from ledger.config.mirror import ApprovalsConfig, Person
 from ledger.context import Context
 from ledger.errors import UnsafeError, UsageError
-from ledger.reports.documents import Report, Table
+from ledger.reports.documents import Report
 from ledger.reports.failover import failover_report
 from ledger.reports.periods import Period
 from ledger.reports.writing import html, markdown
@@ -28,15 +28,12 @@ from tests.support.changed_ledgers import on_disk
 from tests.support.changing_pairs import FAILOVER, GROUPS, ChangingPair
 from tests.support.ledger_rows import append
 from tests.support.pages import Page
+from tests.support.report_tables import rows_of
 
 
 def table(report: Report, name: str) -> list[dict[str, Any]]:
     [found] = [one for one in report.tables if one.name == name]
     return rows_of(found)
-
-
-def rows_of(one: Table) -> list[dict[str, Any]]:
-    return [dict(zip(one.columns, row, strict=True)) for row in one.rows]
 
 
 def asking(bob: ed25519.Ed25519PublicKey) -> ApprovalsConfig:
