@@ -108,9 +108,14 @@ def delta_jars() -> list[Path]:
     return fetched(delta())
 
 
+def is_fetched(jar_set: JarSet) -> bool:
+    """Whether the set is on this machine."""
+    return _folder(jar_set).is_dir()
+
+
 def fetched(jar_set: JarSet) -> list[Path]:
     """The jars of a set, in a fixed order."""
-    folder = home() / "jars" / jar_set.name
+    folder = _folder(jar_set)
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with folder.with_name(f"{jar_set.name}.lock").open("w") as lock:
@@ -161,12 +166,16 @@ def _java_command() -> str:
     return found
 
 
+def _folder(jar_set: JarSet) -> Path:
+    return home() / "jars" / jar_set.name
+
+
 def _fetch(jar_set: JarSet, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=f"{jar_set.name}.", dir=folder.parent) as scratch:
         work = Path(scratch)
-        output = _run_ivy(jar_set, work)
+        said = _run_ivy(jar_set, work)
         jars = sorted((work / "libs").glob("*.jar"))
-        _check_complete(jar_set, folder, jars, telling_line(output))
+        _check_complete(jar_set, folder, jars, said)
         for jar in jars:
             if not zipfile.is_zipfile(jar):
                 raise SetupError(_refusal(jar_set, jar_set.artifacts, f"{jar.name} is not a jar"))
@@ -174,6 +183,7 @@ def _fetch(jar_set: JarSet, folder: Path) -> None:
 
 
 def _run_ivy(jar_set: JarSet, work: Path) -> str:
+    """The line of its output that tells most, and the file that has all of it."""
     (work / "ivysettings.xml").write_text(ivy_settings(os.environ.get("MIRROR_LEDGER_MAVEN")))
     (work / "ivy.xml").write_text(ivy_module(jar_set))
     command = [
@@ -183,21 +193,20 @@ def _run_ivy(jar_set: JarSet, work: Path) -> str:
         *("-cache", str(home() / "ivy" / jar_set.name), "-confs", "default"),
         *("-retrieve", str(work / "libs" / "[artifact]-[revision](-[classifier]).[ext]")),
     ]
+    log = home() / "ivy" / f"{jar_set.name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        run = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=FETCH_TIMEOUT_S,
-            check=False,
-        )
+        with log.open("w") as output:
+            run = subprocess.run(
+                command, stdout=output, stderr=subprocess.STDOUT, timeout=FETCH_TIMEOUT_S, check=False
+            )
     except subprocess.TimeoutExpired as error:
         reason = f"no end after {FETCH_TIMEOUT_S} s"
         raise SetupError(_refusal(jar_set, jar_set.artifacts, reason)) from error
+    said = f"{telling_line(log.read_text(errors='replace'))} (all that Ivy printed: {log})"
     if run.returncode != 0:
-        raise SetupError(_refusal(jar_set, jar_set.artifacts, telling_line(run.stdout)))
-    return run.stdout
+        raise SetupError(_refusal(jar_set, jar_set.artifacts, said))
+    return said
 
 
 def ivy_settings(repository: str | None) -> str:

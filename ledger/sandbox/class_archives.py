@@ -27,22 +27,28 @@ def main() -> int:
     if sys.argv[1:] == ["--spark"]:
         archive_spark()
         return 0
+    sets = KAFKA, jvm.delta()
+    if not all(map(jvm.is_fetched, sets)):
+        sys.stderr.write("fetching the jars of Kafka and Delta Lake\n")
     try:
         with ThreadPoolExecutor() as pool:
-            list(pool.map(jvm.fetched, (KAFKA, jvm.delta())))
+            list(pool.map(jvm.fetched, sets))
     except MirrorLedgerError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
+    broker, spark = archive_file(KAFKA_CLASSES, kafka_jars()), archive_file(SPARK_CLASSES, spark_jars())
+    if not (broker.is_file() and spark.is_file()):
+        sys.stderr.write("starting a broker and Spark once, so that they start faster from now on\n")
     beside, command = None, [sys.executable, "-m", "ledger.sandbox.class_archives", "--spark"]
-    if not archive_file(SPARK_CLASSES, spark_jars()).is_file():
+    if not spark.is_file():
         beside = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        if not archive_file(KAFKA_CLASSES, kafka_jars()).is_file():
+        if not broker.is_file():
             archive_kafka()
     except (MirrorLedgerError, OSError) as error:
         sys.stderr.write(f"JVMs start without an archive of classes: {error}\n")
     finally:
-        if beside is not None and (beside.wait() or not archive_file(SPARK_CLASSES, spark_jars()).is_file()):
+        if beside is not None and (beside.wait() or not spark.is_file()):
             sys.stderr.write(f"drivers start without an archive of classes: {' '.join(command)} makes none\n")
     return 0
 

@@ -1,4 +1,4 @@
-"""The bootstrap on machines that lack something: one clear line on stderr, exit code 2."""
+"""The bootstrap on machines that lack something: one clear line on stderr, exit code 2. What it does is a line each."""
 
 import os
 import shutil
@@ -123,6 +123,70 @@ def test_java_home_wins_over_path(machine: Path, tmp_path: Path) -> None:
     (tmp_path / "jdk" / "bin").mkdir(parents=True)
     add_java(tmp_path / "jdk" / "bin", JAVA_11)
     assert_refused(check(machine, JAVA_HOME=str(tmp_path / "jdk")), "is version 11")
+
+
+PYTHON_OF_VENV = """case "$*" in
+    "-m pip "*) for line in $(seq 50); do echo "pip prints $line"; done; [ -z "$PIP_FAILS" ] || exit 7 ;;
+    "-m ledger.sandbox.class_archives") echo "fetching"; [ -z "$IVY_FAILS" ] || exit 6 ;;
+esac"""
+"""Stands for the Python of `.venv`: pip and Ivy print and fail as they are told."""
+
+
+@pytest.fixture
+def checkout(machine: Path, tmp_path: Path) -> Path:
+    """A checkout without `.venv`, on a machine that has what is needed."""
+    for tool in ("seq", "tail", "mkdir", "cmp", "cp", "touch"):
+        found = shutil.which(tool)
+        assert found is not None
+        (machine / tool).symlink_to(found)
+    add_java(machine, JAVA_17)
+    folder = tmp_path / "checkout"
+    (folder / ".ci").mkdir(parents=True)
+    shutil.copy(BOOTSTRAP, folder / ".ci")
+    (folder / "pyproject.toml").write_text("[project]\n")
+    made = program(machine, "python-of-venv", PYTHON_OF_VENV)
+    makes = f'if [ "$2" = venv ]; then mkdir -p .venv/bin; cp "{made}" .venv/bin/python; fi'
+    program(machine, "python3", makes)
+    return folder
+
+
+def bootstrap(checkout: Path, machine: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [checkout / ".ci" / "bootstrap"],
+        env={"PATH": str(machine), "HOME": os.devnull, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_each_chapter_is_a_line_and_what_is_there_is_not_made_again(checkout: Path, machine: Path) -> None:
+    first = bootstrap(checkout, machine)
+    assert (first.returncode, first.stdout) == (0, "")
+    looks, installs, fetches = first.stderr.splitlines()
+    assert looks.startswith("looking for Python")
+    assert installs.startswith("installing Python packages")
+    assert fetches == "fetching"
+    assert bootstrap(checkout, machine).stderr.splitlines() == [looks, fetches]
+
+
+def test_what_pip_printed_last_is_shown_where_it_fails_and_the_file_that_has_all_is_named(
+    checkout: Path, machine: Path
+) -> None:
+    run = bootstrap(checkout, machine, PIP_FAILS="1")
+    assert run.returncode == 7
+    *_chapters, last, error = run.stderr.splitlines()
+    assert last == "pip prints 50"
+    assert "pip prints 1" not in run.stderr.splitlines()
+    log = checkout / ".mirror-ledger" / "pip.log"
+    assert str(log) in error
+    assert "pip prints 1\n" in log.read_text()
+    assert bootstrap(checkout, machine).returncode == 0, "pip is run again"
+
+
+def test_the_bootstrap_ends_as_the_fetching_of_jars_does(checkout: Path, machine: Path) -> None:
+    assert bootstrap(checkout, machine, IVY_FAILS="1").returncode == 6
 
 
 @pytest.mark.parametrize(

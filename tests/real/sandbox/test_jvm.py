@@ -1,6 +1,7 @@
 """Fetching JVM artifacts: all or nothing, and a clear line when it is nothing. Needs no network."""
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -91,9 +92,11 @@ def test_a_damaged_jar_installs_nothing(own_home: Path, repository: Path) -> Non
 
 def test_an_unreachable_repository_is_named_as_such(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIRROR_LEDGER_MAVEN", NOBODY_LISTENS)
-    with pytest.raises(SetupError, match=r"delta-spark_4\.2_2\.13:4\.4\.0 .*Connection refused"):
+    with pytest.raises(SetupError, match=r"delta-spark_4\.2_2\.13:4\.4\.0 .*Connection refused") as refused:
         jvm.delta_jars()
     assert sets_in(own_home) == []
+    [log] = re.findall(r"\(all that Ivy printed: (.*)\)", str(refused.value))
+    assert "Connection refused" in Path(log).read_text(), "the file that is named has it"
 
 
 @pytest.mark.usefixtures("repository")
