@@ -9,20 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import click
-import pyarrow as pa
 
 from ledger import jvm
 from ledger.answers.maintenance import init_ledger
 from ledger.changeover.applying import apply_plan
 from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, StepName
+from ledger.changeover.receipts import StepReports
 from ledger.changeover.seeing import make_plan, read_applies, record_plan
 from ledger.changeover.text import ShownPlan, plan_table
-from ledger.cli.changeover.followed import Followed
-from ledger.cli.printing import put, rendered, say, terminal_width
+from ledger.cli.printing import put, say, terminal_width
 from ledger.cli.processes.running import refuse_unfinished
 from ledger.cli.processes.signals import stop_on_signals
 from ledger.config.file import load_config
@@ -58,34 +57,12 @@ from ledger.sandbox.reading import (
 from ledger.sandbox.resumption import Resumption, compare
 from ledger.sandbox.workload import Delivery, RecordSource, Workload
 from ledger.store import answers
-from ledger.store.snapshots import DeltaSnapshot
 from ledger.terminal import StatusLine
-from ledger.words import duration, elapsed, listed
+from ledger.words import elapsed, listed
 
 # Showing ------------------------------------------------------------------------------------------
-# What the demonstration does and finds, shown as it goes: steps with their time on stderr, tables on
-# stdout.
-
-
-@dataclass(slots=True)
-class Progress:
-    """What is being done, how long it took, and what came out, on stderr."""
-
-    started_s: float = field(default_factory=time.monotonic)
-
-    @contextmanager
-    def step(self, title: str) -> Iterator["Step"]:
-        started_s = time.monotonic()
-        with StatusLine() as status:
-            status.update(title)
-            step = Step(lambda text: status.update(f"{title}: {text}"))
-            yield step
-        outcome = f": {step.outcome}" if step.outcome else ""
-        say(f"{elapsed(time.monotonic() - started_s)}  {title}{outcome}")
-
-    @property
-    def elapsed_s(self) -> float:
-        return time.monotonic() - self.started_s
+# What the demonstration does and finds, shown as it goes: chapters, and steps with their time, on stderr; plans and
+# the verdict on stdout.
 
 
 @dataclass(slots=True)
@@ -96,8 +73,20 @@ class Step:
     outcome: str = ""
 
 
-def show(title: str, answer: pa.Table) -> None:
-    put(f"\n{title}\n" + rendered(answer, "table"))
+@contextmanager
+def shown(title: str) -> Iterator[Step]:
+    """A step, with its time when it is done."""
+    started_s = time.monotonic()
+    with StatusLine() as status:
+        status.update(title)
+        step = Step(lambda text: status.update(f"{title}: {text}"))
+        yield step
+    outcome = f": {step.outcome}" if step.outcome else ""
+    say(f"{elapsed(time.monotonic() - started_s)}  {title}{outcome}")
+
+
+def chapter(title: str) -> None:
+    say("", title)
 
 
 # Producing ----------------------------------------------------------------------------------------
@@ -123,27 +112,25 @@ class Source:
         return sum(map(len, self.survivors.values()))
 
 
-def prepare_source(servers: str, shown: Progress, records: int) -> Source:
+def prepare_source(servers: str, records: int) -> Source:
     """Topics of every kind, and groups that have read a part of each."""
     workload = Workload(
         records_per_topic=records, started_ms=time.time_ns() // 1_000_000 - RECORDS_ARE_OLDER_BY_MS
     )
-    with shown.step("produce on east") as step:
+    with shown("write and read at east") as step:
         made = produce(servers, workload, step.update)
-        step.outcome = f"{made:,} records in {len(workload.topics)} topics"
-    with shown.step("read and commit a part on east") as step:
         groups = plan_groups(workload, ends(servers, workload.topics))
         read = {plan.group_id: consume(servers, plan) for plan in groups}
         total = sum(len(records) for by_partition in read.values() for records in by_partition.values())
-        step.outcome = f"{total:,} records in {len(groups)} groups"
-    with shown.step("wait for the cleaner on east") as step:
+        step.outcome = (
+            f"{made:,} records in {len(workload.topics)} topics; {len(groups)} groups have read {total:,}"
+        )
+    with shown("wait for the cleaner at east") as step:
         gaps = wait_until_cleaned(servers, workload.inventory)
         configure(servers, workload.inventory, KEPT_AS_IT_IS)
         step.outcome = f"{sum(gaps.values()):,} offsets of {workload.inventory} have no record any more"
-    with shown.step("remember what a client reads on east") as step:
         ended = ends(servers, workload.topics)
         survivors = read_topics(servers, workload.topics)
-        step.outcome = f"{sum(map(len, survivors.values())):,} committed records"
     more = RecordSource(workload)
     more.taken = made
     return Source(workload, survivors, ended, groups, read, more)
@@ -162,26 +149,19 @@ def write_more(servers: str, source: Source, records: int) -> Readings:
 
 
 # Mirroring ----------------------------------------------------------------------------------------
-# The mirror of the demonstration, and what its ledger says.
+# The mirror of the demonstration.
 
 
 FLOW = "east-to-west"
-_STATUS_COLUMNS = (
-    *("source_topic", "source_partition", "source_end", "target_end", "records"),
-    *("raw_batches", "record_path_batches", "gap_offsets", "status"),
-)
-_LAG_COLUMNS = ("source_topic", "source_partition", "last_stable", "mirrored_end", "lag_records", "status")
 
 
-def mirror(config: MirrorConfig, shown: Progress, leave_on_signals: Callable[[], None]) -> RunSummary:
+def mirror(config: MirrorConfig, leave_on_signals: Callable[[], None]) -> RunSummary:
     """Mirror all that is there; `leave_on_signals` is called once signals need not end a flow any more."""
-    with shown.step("create the ledger") as step:
-        step.outcome = ", ".join(init_ledger(config))
-    with shown.step("start Spark"):
-        spark = local_session(tasks=config.flow(FLOW).tasks)
     stop = threading.Event()
-    stop_on_signals(stop)
-    with shown.step("mirror east to west until caught up") as step:
+    with shown("mirror east to west until caught up") as step:
+        init_ledger(config)
+        spark = local_session(tasks=config.flow(FLOW).tasks)
+        stop_on_signals(stop)
         summary = run_flow(
             config,
             FLOW,
@@ -190,7 +170,7 @@ def mirror(config: MirrorConfig, shown: Progress, leave_on_signals: Callable[[],
             stop=stop,
             on_round=lambda so_far: step.update(counters(so_far.summary)),
         )
-        step.outcome = counters(summary)
+        step.outcome = f"{summary.records:,} records, {summary.bytes / 1e6:,.1f} MB"
     spark.stop()
     leave_on_signals()
     if stop.is_set():
@@ -199,20 +179,12 @@ def mirror(config: MirrorConfig, shown: Progress, leave_on_signals: Callable[[],
     return summary
 
 
-def fall_behind(config: MirrorConfig, servers: str, source: Source, shown: Progress, records: int) -> None:
+def fall_behind(config: MirrorConfig, servers: str, source: Source, records: int) -> None:
     """Applications write what the mirror does not copy any more; a recorder sees that it is there."""
-    with shown.step("write on east behind the mirror") as step:
+    with shown("write at east what the mirror does not copy any more") as step:
         written = write_more(servers, source, records)
         record_clusters(config, ["east"], stop=threading.Event(), once=True)
-        step.outcome = f"{sum(map(len, written.values())):,} records, seen by a recorder"
-
-
-def show_ledger(at: DeltaSnapshot) -> None:
-    """How far the flow is."""
-    status = answers.run_query(at, "flow_status", {"flow": FLOW})
-    lag = answers.run_query(at, "replication_lag", {"flow": FLOW})
-    show("What the flow has mirrored", status.select(_STATUS_COLUMNS))
-    show("Replication lag", lag.select(_LAG_COLUMNS))
+        step.outcome = f"{sum(map(len, written.values())):,} records"
 
 
 # Failing over -------------------------------------------------------------------------------------
@@ -227,45 +199,30 @@ _CHOICES = Choices(
     accept_unproven_shut_out=True,  # these brokers have no authorizer
     watch_seconds=1.0,  # nobody else is here who would commit
 )
-_COMMAND = (
-    "mirror-ledger plan failover --from east --to west --accept no_commit "
-    f"--accept unproven='{WHY}' --accept mirror_not_shut_out --watch 1"
-)
-_TRANSLATION_COLUMNS = (
-    *("group_id", "source_topic", "source_partition", "committed_offset"),
-    *("target_topic", "target_offset", "status"),
-)
+_PLAN_FAILOVER = f"""mirror-ledger plan failover --from east --to west --accept no_commit \\
+    --accept unproven='{WHY}' --accept mirror_not_shut_out --watch 1"""
+_APPLY_FAILOVER = f"mirror-ledger apply --reason '{WHY}' --yes"
 
 
-def translate(config: MirrorConfig, shown: Progress) -> None:
+def translate(config: MirrorConfig) -> None:
     """Where every group would continue, from the ledger alone."""
-    with shown.step("translate every group from the ledger alone") as step:
-        at = answers.snapshot(config, None)
+    with shown("translate all groups, from the ledger alone") as step:
         way = Direction(config.flow(FLOW).source, config.flow(FLOW).target)
-        translated = between_clusters.translate_groups(at, way)
-        step.outcome = f"{translated.num_rows} partitions of groups, cut {at.cut.token}"
-    show("Where committed offsets land", translated.select(_TRANSLATION_COLUMNS))
+        translated = between_clusters.translate_groups(answers.snapshot(config, None), way)
+        by_status = Counter(translated["status"].to_pylist())
+        step.outcome = ", ".join(f"{number} {status}" for status, number in by_status.most_common())
 
 
-def fail_over(context: Context, shown: Progress) -> Apply:
-    """Plan it and carry it out; raises `UnsafeError` where something stands against it."""
-    say(_COMMAND)
-    with shown.step("plan the failover") as step:
-        plan_id = _planned(context, ChangeoverKind.FAILOVER, Direction("east", "west"), _CHOICES)
-        step.outcome = f"plan {plan_id}"
-    say(f"mirror-ledger apply {plan_id} --reason '{WHY}' --yes")
-    operation_id = apply_plan(
-        context, plan_id, lambda _what, _waits: "so it is in the demonstration", Followed().reports
-    )
-    return read_applies(context.snapshot()).the(operation_id)
-
-
-def _planned(context: Context, kind: ChangeoverKind, way: Direction, choices: Choices) -> str:
-    """The id of a plan that is shown; raises `UnsafeError` where something stands against it."""
-    made = make_plan(context, kind, way, choices, {})
-    record_plan(context, made)
+def plan_change(
+    context: Context, kind: ChangeoverKind, way: Direction, choices: Choices, command: str
+) -> str:
+    """The id of a plan that is shown up to its steps; raises `UnsafeError` where something stands against it."""
+    say(*command.splitlines())
+    with shown(f"plan the {kind}"):
+        made = make_plan(context, kind, way, choices, {})
+        record_plan(context, made)
     of = ShownPlan(made.plan, made.forecast, made.recorded_blockers)
-    put("\n" + plan_table(of, width=terminal_width()))
+    put(plan_table(of, width=terminal_width()).partition("  steps\n")[0])
     if made.blockers:
         raise UnsafeError(
             f"plan {made.plan.plan_id} is blocked: {', '.join(made.plan.blockers)}; groups stay where they are"
@@ -273,17 +230,43 @@ def _planned(context: Context, kind: ChangeoverKind, way: Direction, choices: Ch
     return made.plan.plan_id
 
 
-def resume_groups(servers: str, source: Source, written: Readings, shown: Progress) -> list[Resumption]:
+def apply_change(
+    context: Context,
+    plan_id: str,
+    command: str,
+    begins: Callable[[StepName], None] = lambda _name: None,
+) -> Apply:
+    """What came of it; `begins` is called before each step."""
+    say(*command.splitlines())
+    with shown("apply the plan") as step:
+
+        def waits(name: StepName, words: str) -> None:
+            step.update(f"{name.description}: {words}")
+
+        def shows(name: StepName) -> None:
+            begins(name)
+            step.update(name.description)
+
+        reports = StepReports(shows, waits, ends=lambda _name, _words, _is_done: None)
+        operation_id = apply_plan(
+            context, plan_id, lambda _what, _waits: "so it is in the demonstration", reports
+        )
+        applied = read_applies(context.snapshot()).the(operation_id)
+        step.outcome = f"{len(applied.done)} steps, each read back and recorded"
+    return applied
+
+
+def resume_groups(servers: str, source: Source, written: Readings) -> list[Resumption]:
     """Every group reads on at the target: what it had left unread, then what is `written` there now."""
     due = {at: [*records, *written.get(at, ())] for at, records in source.survivors.items()}
-    return _resumed(servers, "west", source, due, source.read, shown)
+    return _resumed(servers, "west", source, due, source.read)
 
 
-def resume_at_home(servers: str, source: Source, written: Readings, shown: Progress) -> list[Resumption]:
+def resume_at_home(servers: str, source: Source, written: Readings) -> list[Resumption]:
     """Every group reads what is `written` at the source now, and nothing else: all before it was read elsewhere."""
     due: Readings = {at: written.get(at, []) for at in source.survivors}
     read: dict[str, Readings] = {plan.group_id: {at: [] for at in plan.stops} for plan in source.groups}
-    return _resumed(servers, "east", source, due, read, shown)
+    return _resumed(servers, "east", source, due, read)
 
 
 def _resumed(
@@ -292,10 +275,9 @@ def _resumed(
     source: Source,
     due: Readings,
     read: Mapping[str, Readings],
-    shown: Progress,
 ) -> list[Resumption]:
     resumptions = []
-    with shown.step(f"resume the groups on {alias}") as step:
+    with shown(f"let the groups read on at {alias}") as step:
         for plan in source.groups:
             step.update(plan.group_id)
             resumed = resume(servers, plan.group_id, list(plan.stops))
@@ -321,15 +303,15 @@ _HOME = Choices(
     watch_seconds=1.0,
     extras=("keep",),
 )
-_HOME_COMMAND = (
-    "mirror-ledger plan failback --from west --to east --extras keep --fence shut --accept producers_stopped "
-    "--accept mirror_not_shut_out --accept no_commit --quiet-seconds 1 --most-quiet-seconds 3 --watch 1"
-)
+_PLAN_FAILBACK = """mirror-ledger plan failback --from west --to east --extras keep --fence shut \\
+    --accept producers_stopped --accept mirror_not_shut_out --accept no_commit \\
+    --quiet-seconds 1 --most-quiet-seconds 3 --watch 1"""
+_APPLY_FAILBACK = f"""mirror-ledger apply --reason '{_WHY_BACK}' --yes
+mirror-ledger run {_BACK}"""
 
 
 def go_home(
     config: MirrorConfig,
-    shown: Progress,
     leave_on_signals: Callable[[], None],
     at_home: Callable[[], Readings],
 ) -> tuple[Apply, Readings]:
@@ -340,7 +322,6 @@ def go_home(
 
         def begins(step: StepName) -> None:
             if step is StepName.CATCH_UP:
-                say(f"mirror-ledger run {_BACK}")
                 drivers.append(
                     pool.submit(
                         run_flow,
@@ -352,23 +333,12 @@ def go_home(
                         on_round=lambda _so_far: None,
                     )
                 )
-            followed.begins(step)
 
-        say(_HOME_COMMAND)
-        with shown.step("plan the failback") as step:
-            plan_id = _planned(context, ChangeoverKind.FAILBACK, Direction("west", "east"), _HOME)
-            step.outcome = f"plan {plan_id}"
-        with shown.step("start Spark"):
-            spark = local_session(tasks=config.flow(_BACK).tasks)
-        followed = Followed().reports
-        say(f"mirror-ledger apply {plan_id} --reason '{_WHY_BACK}' --yes")
+        way = Direction("west", "east")
+        plan_id = plan_change(context, ChangeoverKind.FAILBACK, way, _HOME, _PLAN_FAILBACK)
+        spark = local_session(tasks=config.flow(_BACK).tasks)
         try:
-            operation_id = apply_plan(
-                context,
-                plan_id,
-                lambda _what, _waits: "so it is in the demonstration",
-                replace(followed, begins=begins),
-            )
+            failback = apply_change(context, plan_id, _APPLY_FAILBACK, begins)
             came = at_home()
         finally:
             stop.set()
@@ -376,12 +346,11 @@ def go_home(
                 driver.result()
             spark.stop()
             leave_on_signals()
-        return read_applies(context.snapshot()).the(operation_id), came
+        return failback, came
 
 
 # Comparing ----------------------------------------------------------------------------------------
-# The verdict of the demonstration: both logs record for record, the groups, the loss that was reported, the
-# audits.
+# The verdict of the demonstration: both logs record for record, the groups, the loss that was reported.
 
 
 Records: TypeAlias = Counter[tuple[str, Record]]
@@ -400,16 +369,12 @@ class Difference:
     missing: int
 
 
-def compare_logs(
-    source_servers: str, target_servers: str, source: Source, written: Readings, shown: Progress
-) -> Difference:
-    """Every record of both sides; the source's first ones are those that a client had read of it before."""
-    with shown.step("read what was left behind on east") as step:
-        left = read_partitions(source_servers, source.ends)
-        step.outcome = f"{sum(map(len, left.values())):,} records"
-    with shown.step("compare both logs, record for record") as step:
+def compare_logs(servers: str, source: Source, left: Readings, written: Readings) -> Difference:
+    """Every record of both sides. `left`: what a client read of the source when it was back, behind what clients had
+    read of it before; `written`: what applications wrote at the target."""
+    with shown("compare both logs, record for record") as step:
         at_source, new = _records(source.survivors, left), _records(written)
-        at_target = _records(read_topics(target_servers, source.workload.topics))
+        at_target = _records(read_topics(servers, source.workload.topics))
         step.outcome = f"{at_source.total():,} records of east, {at_target.total():,} of west"
         return difference(at_source, at_target, new)
 
@@ -456,46 +421,33 @@ def close(
     failover: Apply,
     downtime_s: float,
     written: Readings,
-    resumptions: Sequence[Resumption],
+    at_target: Sequence[Resumption],
     found: Difference,
     home: tuple[Apply, Readings],
     at_home: Sequence[Resumption],
-    shown: Progress,
 ) -> None:
     """Print what came of it; raises `UnsafeError` when anything is not exact.
 
-    `downtime_s`: from the kill until applications could write at the target. `home`: the failback, and what came to the
-    source; `at_home`: what groups read there afterwards.
+    `downtime_s`: from the kill until applications could write at the target; `at_target`: what groups read there.
+    `home`: the failback, and what came to the source; `at_home`: what groups read there afterwards.
     """
     failback, came = home
-    decided = failback.done[StepName.MIRROR_BACK].words.split(";")[0]
-    figures, reported = failover.figures, failover.figures["records_lost"]
-    audits = failover.done[StepName.AUDIT].read_back["audits"]
+    resumptions, reported = [*at_target, *at_home], failover.figures["records_lost"]
     lines = [
-        f"mirrored   {summary.records:,} of {source.records:,} committed records, {summary.bytes / 1e6:,.1f} MB; "
-        f"batches: {summary.raw_batches:,} raw, {summary.record_path_batches:,} record path",
-        f"downtime   {duration(downtime_s)} from the kill to applications on west; "
-        f"{duration(float(figures['downtime_seconds']))} of that within apply",
-        f"lost       {'unknown' if reported is None else f'{reported:,}'} records reported, "
+        f"copied    {summary.records:,} of {source.records:,} records to west; "
+        f"back to east {_sum(map(len, came.values()))} of {_sum(map(len, written.values()))}",
+        f"lost      {'unknown' if reported is None else f'{reported:,}'} records as the failover reported, "
         f"{found.lost:,} found on east",
-        f"written    {_sum(map(len, written.values()))} records on west after the failover",
-        f"groups     {len(source.groups)} resumed on west, on {len(resumptions)} partitions",
-        f"records    {_sum(one.read_at_source for one in resumptions)} read on east, "
-        f"{_sum(one.read_on_target for one in resumptions)} on west, "
-        f"{_sum(one.expected for one in resumptions)} were due there",
-        f"skipped    {_sum(one.skipped for one in resumptions)}",
-        f"repeated   {_sum(one.repeated for one in resumptions)}",
-        f"audits     {len(audits)} passed within apply",
-        f"came back  {_sum(map(len, came.values()))} records to east; {decided}",
-        f"home       {len(source.groups)} groups resumed on east, {_sum(one.read_on_target for one in at_home)} "
-        f"records read of {_sum(one.expected for one in at_home)} that were due, "
-        f"{_sum(one.skipped for one in at_home)} skipped, {_sum(one.repeated for one in at_home)} repeated; "
-        f"{duration(float(failback.figures['downtime_seconds']))} without a cluster to write to",
-        f"took       {shown.elapsed_s:.0f} s",
+        f"groups    {len(source.groups)} read on at west, then at east: "
+        f"{_sum(one.read_on_target for one in resumptions)} of {_sum(one.expected for one in resumptions)} unread "
+        f"records, {_sum(one.skipped for one in resumptions)} skipped",
+        f"repeated  {_sum(one.repeated for one in resumptions)} records",
+        f"downtime  {downtime_s:.0f} s without a cluster to write to after the kill, "
+        f"{failback.figures['downtime_seconds']:.0f} s on the way home",
     ]
-    put("\n".join(lines) + "\n")
+    put("\n" + "\n".join(lines) + "\n")
     returned = difference(_records(written), _records(came), Counter())
-    if wrong := problems(reported, [*resumptions, *at_home], found, returned):
+    if wrong := problems(reported, resumptions, found, returned):
         raise UnsafeError("it was not exact:", *listed(wrong))
 
 
@@ -519,12 +471,11 @@ _BEHIND_ONE_IN = 100
 def demo(records: int, keep: bool) -> None:
     """Mirror between two local clusters, kill one, fail over, go home, and compare every record."""
     sandbox = Sandbox(jvm.home() / _FOLDER)
-    shown = Progress()
     _leave_on_signals()
     logging.getLogger().setLevel(logging.WARNING)  # the steps tell enough
     sandbox.down()
     try:
-        _play(sandbox, shown, records)
+        _play(sandbox, records)
     finally:
         if keep:
             say(f"kept: {sandbox.root}; configuration: {sandbox.configuration}")
@@ -538,34 +489,47 @@ def _leave_on_signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
-    with shown.step("start clusters east and west") as step:
+def _play(sandbox: Sandbox, records: int) -> None:
+    chapter("1 of 6: mirror. West gets all that east has.")
+    with shown("start clusters east and west") as step:
         clusters = sandbox.up(["east", "west"], brokers=1)
         step.outcome = ", ".join(cluster.bootstrap_servers for cluster in clusters.values())
     east, west = (clusters[alias].bootstrap_servers for alias in ("east", "west"))
     config = load_config(sandbox.configuration)
-    source = prepare_source(east, shown, records)
-    summary = mirror(config, shown, _leave_on_signals)
-    fall_behind(config, east, source, shown, records // _BEHIND_ONE_IN)
-    show_ledger(answers.snapshot(config, None))
-    with shown.step("kill cluster east (SIGKILL)"):
+    source = prepare_source(east, records)
+    summary = mirror(config, _leave_on_signals)
+
+    chapter("2 of 6: kill. East dies before all of it is copied.")
+    fall_behind(config, east, source, records // _BEHIND_ONE_IN)
+    with shown("kill east (SIGKILL)"):
         sandbox.kill("east")
     killed_s = time.monotonic()
-    translate(config, shown)
+    translate(config)
+
     with Context(config, Why(WHY)) as context:
-        failover = fail_over(context, shown)
+        chapter("3 of 6: plan. The ledger says what a failover does, and what it costs.")
+        way = Direction("east", "west")
+        plan_id = plan_change(context, ChangeoverKind.FAILOVER, way, _CHOICES, _PLAN_FAILOVER)
+        chapter("4 of 6: apply. Applications and groups continue at west.")
+        failover = apply_change(context, plan_id, _APPLY_FAILOVER)
     downtime_s = time.monotonic() - killed_s
-    with shown.step("write on west") as step:
+    with shown("write at west") as step:
         written = write_more(west, source, records // _BEHIND_ONE_IN)
         step.outcome = f"{sum(map(len, written.values())):,} records"
-    resumptions = resume_groups(west, source, written, shown)
-    with shown.step("start cluster east again"):
+    at_target = resume_groups(west, source, written)
+
+    chapter("5 of 6: home. East is back, gets what was written at west, and applications return.")
+    with shown("start east again") as step:
         sandbox.start("east")
-    found = compare_logs(east, west, source, written, shown)
+        left = read_partitions(east, source.ends)
+        step.outcome = f"{sum(map(len, left.values())):,} records were left behind there"
     before = ends(east, list(source.workload.topics))
-    home = go_home(config, shown, _leave_on_signals, lambda: read_partitions(east, before))
-    with shown.step("write on east") as step:
+    home = go_home(config, _leave_on_signals, lambda: read_partitions(east, before))
+    with shown("write at east") as step:
         new = write_more(east, source, records // _BEHIND_ONE_IN)
         step.outcome = f"{sum(map(len, new.values())):,} records"
-    at_home = resume_at_home(east, source, new, shown)
-    close(source, summary, failover, downtime_s, written, resumptions, found, home, at_home, shown)
+    at_home = resume_at_home(east, source, new)
+
+    chapter("6 of 6: compare. Everything is counted by clients that know of no mirror.")
+    found = compare_logs(west, source, left, written)
+    close(source, summary, failover, downtime_s, written, at_target, found, home, at_home)
