@@ -8,8 +8,8 @@ one batch of that again and again: what the target can take. What is timed is th
 were there when it was first seen to have any, the second half apart, and from the start of the process to the first and
 to the last. CPU, of the same records, and memory are from /proc over every process of a mirror (the driver, its JVM and
 its workers), memory as the sum of their peaks. Loopback, one broker a cluster, replication factor 1. `--keep` writes
-the figures, with the machine, to `mirror_speed.json` beside this file, of which the tables in the documents are made,
-and draws `conf/pictures/speed.svg`.
+the figures, with the machine, to `mirror_speed.json` beside this file, of which `make references` writes the tables in
+the documents and draws `conf/pictures/speed.svg`.
 """
 
 import argparse
@@ -464,17 +464,13 @@ def appended(
 def keep(results: Sequence[Result]) -> None:
     """Figures of other cases stay."""
     kept.keep(KEPT, [asdict(one) for one in results], "case", TUNED)
-    PICTURE.write_text(drawn())
 
 
 def drawn() -> str:
-    """Records a second of all cases, as SVG."""
+    """Records a second of the cases that both mirrors were measured with, as SVG."""
     found = kept_results()
-    cases = [case for case in CASES if any(of == case.name for of, _ in found)]
-    rates = {
-        mirror: [None if (one := found.get((case.name, mirror))) is None else one.rate for case in cases]
-        for mirror in MIRRORS
-    }
+    cases = [case for case in CASES if {(case.name, OURS), (case.name, THEIRS)} <= found.keys()]
+    rates = {mirror: [found[case.name, mirror].rate for case in cases] for mirror in (OURS, THEIRS)}
     return bars("Records a second", [case.words for case in cases], rates, by_powers=True)
 
 

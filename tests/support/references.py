@@ -2,8 +2,8 @@
 
     make references
 
-writes them; a test says which document is out of date. A part stands between two comments that name it and the place
-where it is to be changed. What a member of an enumeration means is the docstring below it.
+writes them, and the picture of the speeds; a test says which is out of date. A part stands between two comments that
+name it and the place where it is to be changed. What a member of an enumeration means is the docstring below it.
 """
 
 import ast
@@ -433,3 +433,4 @@ def written_anew(document: str) -> str:
 if __name__ == "__main__":
     for name in DOCUMENTS:
         (CHECKOUT / name).write_text(written_anew(name), encoding="utf-8")
+    mirror_speed.PICTURE.write_text(mirror_speed.drawn(), encoding="utf-8")
