@@ -112,8 +112,15 @@ class Pages:
         if read.value is not None:
             now_ms = self._reader.clock.now_ms()
             page = pages.overview(self._reader.config, read.value, self._anchored(), now_ms=now_ms)
+        lags = self._reader.of(self._subjects.lags).value or {}
         return await self._rendered(
-            request, "overview.html", read, "Overview", page=page, is_read=read.value is not None
+            request,
+            "overview.html",
+            read,
+            "Overview",
+            page=page,
+            curves_of={flow: lag_curves(found)[:1] for flow, found in lags.items()},
+            is_read=read.value is not None,
         )
 
     async def flow(self, request: Request) -> Response:

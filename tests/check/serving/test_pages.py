@@ -37,6 +37,7 @@ def test_the_overview_has_flows_with_lag_and_state(flow: Operated) -> None:
     assert "Nothing needs attention." in page.words
     assert re.search(r"east 30 records, at most \d.* mirroring west", page.words)
     assert "30 records, about 300 bytes, for at most" in page.words
+    assert page.words.count("Lag in records : last 30 records") == 1
 
 
 def test_what_needs_attention_comes_first_with_the_command_to_type(flow: Operated) -> None:
