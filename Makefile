@@ -57,7 +57,7 @@ site: bootstrap ## Build the documentation site of the documents, into build/sit
 	@$(BIN)/python -m tests.support.site_pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --config-file conf/mkdocs.yml
 
-pictures: bootstrap ## Take the pictures of README.md anew: the demonstration, and the page of its ledger in a Chromium
+pictures: bootstrap ## Take the pictures of README.md anew: the demonstration, and the page of a mirror at work in a Chromium
 	@$(BIN)/python -m tests.support.pictures
 
 bench: bootstrap ## Measure copying beside MirrorMaker 2, by name and by records, memory, idle topics and flows, days of a ledger, a downtime, plans, losses
