@@ -476,9 +476,10 @@ def drawn() -> str:
 
 def kept_results() -> dict[tuple[str, str], Result]:
     """By case and mirror."""
+    fields = [{name: one[name] for name in Result.__annotations__} for one in kept.kept(KEPT)]
     found = [
         Result(**{**one, "rates": tuple(one["rates"]), "second_rates": tuple(one["second_rates"])})
-        for one in kept.kept(KEPT)
+        for one in fields
     ]
     return {(one.case, one.mirror): one for one in found}
 
