@@ -7,9 +7,11 @@ task copies them alone, without Spark and without a ledger: what the mirror adds
 one batch of that again and again: what the target can take. What is timed is the target: the records behind those that
 were there when it was first seen to have any, the second half apart, and from the start of the process to the first and
 to the last. CPU, of the same records, and memory are from /proc over every process of a mirror (the driver, its JVM and
-its workers), memory as the sum of their peaks. Loopback, one broker a cluster, replication factor 1. `--keep` writes
-the figures, with the machine, to `mirror_speed.json` beside this file, of which `make references` writes the tables in
-the documents and draws `conf/pictures/speed.svg`.
+its workers), memory as the sum of their peaks. Loopback, one broker a cluster, replication factor 1. `sustained` gives
+both brokers so little memory together, page cache included, that the source reads all from its disk, and fails if it
+did not; this needs root and the memory controller of cgroup v1. `--keep` writes the figures, with the machine and the
+day, to `mirror_speed.json` beside this file, of which `make references` writes the tables in the documents and draws
+`conf/pictures/speed.svg`.
 """
 
 import argparse
@@ -19,7 +21,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import cycle
@@ -79,7 +81,8 @@ TUNED = {
 @dataclass(frozen=True)
 class Case:
     """What is copied. `batch_records`: at most in a batch of the source, as of producers that wait for no others; None:
-    as many as it takes. `round_trip_ms`: of a line between the mirror and the source."""
+    as many as it takes. `round_trip_ms`: of a line between the mirror and the source. `brokers_mb`: the memory of both
+    brokers together, page cache included; None: as much as there is."""
 
     name: str
     words: str
@@ -89,6 +92,7 @@ class Case:
     batch_records: int | None = None
     log_append_time: bool = False
     round_trip_ms: int = 0
+    brokers_mb: int | None = None
     megabytes: int = 400
 
 
@@ -106,6 +110,7 @@ CASES = (
     Case("many", "100 B, 1,000 partitions", partitions=1_000, megabytes=200),
     Case("far-100", "100 B, over 50 ms", round_trip_ms=50, megabytes=200),
     Case("far-1024", "1 KiB, over 50 ms", size=1_024, round_trip_ms=50, megabytes=200),
+    Case("sustained", "1 KiB, from disk", size=1_024, brokers_mb=1_500, megabytes=3_000),
 )
 BY_NAME: Mapping[str, Case] = {case.name: case for case in CASES}
 
@@ -190,7 +195,11 @@ def main() -> None:
         stack.callback(sandbox.down)
         pair = sandbox.up(["east", "west"], 1, far=["east"])
         (broker,) = pair["east"].brokers
+        pids = {alias: one.pid for alias, cluster in pair.items() for one in cluster.brokers if one.pid}
         for case in [BY_NAME[name] for name in options.cases] or CASES:
+            if case.brokers_mb and not os.access(memory_group(), os.W_OK):
+                print(f"{case.words:30} not measured: the memory of processes cannot be limited", flush=True)
+                continue
             with ExitStack() as lines:
                 servers = servers_of(pair)
                 source = servers["east"]
@@ -199,9 +208,10 @@ def main() -> None:
                     line = lines.enter_context(forwarding(broker.far))
                     line.slow(round_trip_s=case.round_trip_ms / 1_000)
                     servers = {**servers, "east": line.address}
-                found += compare(
-                    case, source, servers, folder, options.megabytes or case.megabytes, options.repeat
-                )
+                if case.brokers_mb:
+                    lines.enter_context(limited(pids.values(), case.brokers_mb))
+                megabytes = options.megabytes or case.megabytes
+                found += compare(case, source, servers, pids["east"], folder, megabytes, options.repeat)
                 if options.keep:
                     keep(found)
 
@@ -214,9 +224,16 @@ def at_least_one(text: str) -> int:
 
 
 def compare(
-    case: Case, source: str, servers: Mapping[str, str], folder: Path, megabytes: int, repeat: int
+    case: Case,
+    source: str,
+    servers: Mapping[str, str],
+    broker: int,
+    folder: Path,
+    megabytes: int,
+    repeat: int,
 ) -> list[Result]:
-    """`source`: where its records are produced; `servers`: where the mirrors reach both clusters."""
+    """`source`: where its records are produced; `servers`: where the mirrors reach both clusters; `broker`: the
+    process of the source."""
     runs: dict[str, list[Figures]] = {name: [] for name in MIRRORS}
     records = megabytes * 1_000_000 // case.size
     settings = {"message.timestamp.type": "LogAppendTime"} if case.log_append_time else {}
@@ -248,7 +265,12 @@ def compare(
             APPENDS: (started(appending, own / "appends.log"), f"appended.copied.{topic}"),
         }
         for name, (mirror, target) in mirrors.items():
+            if case.brokers_mb:
+                os.sync()  # what the mirror before it wrote
+            before = read_mb(broker)
             runs[name].append(timed(mirror, config, target, case.partitions, records))
+            if case.brokers_mb and name != APPENDS:
+                require_from_disk(name, read_mb(broker) - before, megabytes)
         delete(source, topic)
         delete(servers["west"], *(target for _, target in mirrors.values()))
     found = [report(case, name, records, figures) for name, figures in runs.items()]
@@ -314,6 +336,45 @@ def fill(
         if number % 1_000 == 0:
             producer.poll(0)
     assert producer.flush(600) == 0
+
+
+def memory_group() -> Path:
+    """The control group whose memory this process, and what it starts, share; of cgroup v1."""
+    groups = Path("/proc/self/cgroup").read_text().splitlines()
+    own = [
+        path for _, controllers, path in (line.split(":", 2) for line in groups) if controllers == "memory"
+    ]
+    return Path("/sys/fs/cgroup/memory", *(path.lstrip("/") for path in own))
+
+
+@contextmanager
+def limited(pids: Collection[int], megabytes: int) -> Iterator[None]:
+    """Limit the memory of processes together, page cache included, until the body ends."""
+    outer = memory_group()
+    group = outer / f"mirror-speed-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(megabytes * 1_000_000))
+        for pid in pids:
+            (group / "cgroup.procs").write_text(str(pid))
+        yield
+    finally:
+        for pid in pids:
+            (outer / "cgroup.procs").write_text(str(pid))
+        group.rmdir()
+
+
+def read_mb(pid: int) -> float:
+    """Megabytes that the process has read from disks so far."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("read_bytes:")) / 1e6
+
+
+def require_from_disk(name: str, read: float, megabytes: int) -> None:
+    """Fail if less than nine tenths were read from disk."""
+    print(f"{'':30} {name:14} {read:,.0f} of {megabytes:,} MB were read from disk", flush=True)
+    if read < 0.9 * megabytes:
+        raise SystemExit("the source had the rest in memory: this is no copy from disk")
 
 
 def delete(servers: str, *topics: str) -> None:
