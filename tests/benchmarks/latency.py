@@ -1,12 +1,15 @@
 """How long a record waits for a running mirror, beside MirrorMaker 2 on the same brokers, in one run.
 
-    python -m tests.benchmarks.latency [--seconds 20] [--repeat 3] [--beside 0] [--keep]
+    python -m tests.benchmarks.latency [paced] [idle] [--seconds 20] [--repeat 3] [--beside 0] [--keep]
 
 A producer writes records of 100 B at a steady pace to four partitions. A record's latency counts from when a consumer
-of the source has it to when a consumer of the target has it. Both mirrors are started in turn, and meet each linger and
-pace in turn. CPU is from /proc over every process of a mirror's session, and over the brokers. `--beside`: so many
-processes that do nothing but take a core. Loopback, one broker a cluster, replication factor 1. `--keep` writes the
-medians, with the machine, to `latency.json` beside this file, of which a table in the documents is made.
+of the source has it to when a consumer of the target has it. The mirrors are started in turn: this one, MirrorMaker 2
+with the producer that Kafka gives it (`linger.ms` is 5), and MirrorMaker 2 with a producer that does not wait. `paced`:
+each meets each linger of the first producer and each pace in turn. `idle`: nobody writes for 15 s, then 1,000 records
+come within a second, again and again; of these seconds this mirror and the quick MirrorMaker 2 are measured. CPU is
+from /proc over every process of a mirror's session, and over the brokers. `--beside`: so many processes that do nothing
+but take a core. Loopback, one broker a cluster, replication factor 1. `--keep` writes the figures, with the machine and
+the day, to `latency.json` beside this file, of which a table in the documents is made.
 """
 
 import argparse
@@ -20,8 +23,8 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -47,8 +50,14 @@ LINGERS_MS = (0, 5, 20)
 PACES = (1_000, 10_000)
 WARM_S = 3.0
 DEADLINE_S = 120.0
+IDLE_S, IDLE_PACE, BURSTS = 15.0, 1_000, 4
 MAKER = {"tasks.max": "4", "emit.checkpoints.enabled": "true"}
-OURS, THEIRS = "mirror-ledger", "MirrorMaker 2"
+OURS, THEIRS, QUICK = "mirror-ledger", "MirrorMaker 2", "MirrorMaker 2, linger.ms=0"
+MAKERS = {
+    THEIRS: MAKER,
+    QUICK: {**MAKER, "west.producer.linger.ms": "0", "west.producer.batch.size": "16384"},
+}
+"""MirrorMaker 2 as it is, and with a producer that sends each record once it has it, in small batches."""
 KEPT = Path(__file__).with_suffix(".json")
 SEEN = struct.Struct("<qd")  # a record's number, and when a consumer had it
 
@@ -65,8 +74,19 @@ class Figures:
     load: float
 
 
+@dataclass(frozen=True, slots=True)
+class FirstSecond:
+    """Milliseconds that records of one mirror waited, in the first second after nobody wrote."""
+
+    seconds: int
+    p50: float
+    p99: float
+    longest: float
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; both by default")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--beside", type=int, default=0)
@@ -79,36 +99,75 @@ def main() -> None:
     options = parser.parse_args()
     if options.process:
         kind, *arguments = options.process
-        beside: Mapping[str, Callable[..., None]] = {"write": write, "read": read, "spin": spin}
+        beside: Mapping[str, Callable[..., None]] = {
+            "write": write,
+            "write-bursts": write_bursts,
+            "read": read,
+            "spin": spin,
+        }
         beside[kind](*arguments)
         return
-    cases = [(linger, pace) for pace in options.paces for linger in options.lingers]
+    if unknown := set(options.kinds) - set(KINDS):
+        parser.error(f"no kind {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         sandbox = Sandbox(Path(folder) / "sandbox")
         stack.callback(sandbox.down)
         pair = sandbox.up(["east", "west"], 1)
         for _ in range(options.beside):
             stack.enter_context(process("spin"))
-        print(f"MirrorMaker 2 with {MAKER}, -Xmx1g", flush=True)
-        found: defaultdict[tuple[str, int, int], list[Figures]] = defaultdict(list)
-        for number in range(options.repeat):
-            for name in (OURS, THEIRS):
-                own = Path(folder) / f"{name}-{number}".replace(" ", "-")
-                own.mkdir()
-                for case, figures in measured(name, pair, own, f"paced-{number}", cases, options.seconds):
-                    found[name, *case].append(figures)
-                    report(name, *case, [figures])
-        print("Medians:", flush=True)
-        results = []
-        for linger, pace in cases:
-            for name in (OURS, THEIRS):
-                runs = found[name, linger, pace]
-                report(name, linger, pace, runs)
-                middles = {field: middle(runs, field) for field in Figures.__slots__}
-                of = f"{linger} {pace} {options.beside}"
-                results.append({"case": of, "mirror": name, "runs": len(runs), **middles})
-        if options.keep:
-            kept.keep(KEPT, results, "case", MAKER)
+        for name, settings in MAKERS.items():
+            print(f"{name}: {settings}, -Xmx1g", flush=True)
+        for kind in options.kinds or KINDS:
+            KINDS[kind](pair, Path(folder), options)
+
+
+def paced(pair: Mapping[str, SandboxCluster], folder: Path, options: argparse.Namespace) -> None:
+    cases = [(linger, pace) for pace in options.paces for linger in options.lingers]
+    names = (OURS, *MAKERS)
+    found: defaultdict[tuple[str, int, int], list[Figures]] = defaultdict(list)
+    for number in range(options.repeat):
+        for name in names:
+            with mirrored(name, pair, folder, f"paced-{number}") as mirror:
+                for linger, pace in cases:
+                    figures = measure(mirror, pair, linger, pace, options.seconds)
+                    found[name, linger, pace].append(figures)
+                    report(name, linger, pace, [figures])
+    print("Medians:", flush=True)
+    results = []
+    for linger, pace in cases:
+        for name in names:
+            runs = found[name, linger, pace]
+            report(name, linger, pace, runs)
+            middles = {field: middle(runs, field) for field in Figures.__slots__}
+            of = f"{linger} {pace} {options.beside}"
+            results.append({"case": of, "mirror": name, "runs": len(runs), **middles})
+    if options.keep:
+        kept.keep(KEPT, results, "case", MAKER)
+
+
+def idle(pair: Mapping[str, SandboxCluster], folder: Path, options: argparse.Namespace) -> None:
+    """Waits of all first seconds of a mirror are taken together."""
+    waits: defaultdict[str, list[float]] = defaultdict(list)
+    for number in range(options.repeat):
+        for name in (OURS, QUICK):
+            with mirrored(name, pair, folder, f"idle-{number}") as mirror:
+                found = first_seconds(mirror)
+            waits[name] += found
+            report_idle(name, BURSTS, found)
+    print("Together:", flush=True)
+    results = []
+    for name, found in waits.items():
+        figures = report_idle(name, options.repeat * BURSTS, found)
+        of = f"{IDLE_PACE} after {IDLE_S:g} s, {options.beside} beside"
+        results.append({"case": of, "mirror": name, **asdict(figures)})
+    if options.keep:
+        kept.keep(KEPT, results, "case", MAKER, kind="first_seconds")
+
+
+KINDS: Mapping[str, Callable[[Mapping[str, SandboxCluster], Path, argparse.Namespace], None]] = {
+    "paced": paced,
+    "idle": idle,
+}
 
 
 def middle(figures: Sequence[Figures], field: str) -> float:
@@ -119,41 +178,53 @@ def report(name: str, linger: int, pace: int, figures: Sequence[Figures]) -> Non
     p99 = sorted(one.p99 for one in figures)
     of = partial(middle, figures)
     print(
-        f"{name:14} linger {linger:2} ms {pace:6,}/s: p50 {of('p50'):6.1f}, p99 {of('p99'):7.1f} "
+        f"{name:26} linger {linger:2} ms {pace:6,}/s: p50 {of('p50'):6.1f}, p99 {of('p99'):7.1f} "
         f"({p99[0]:.1f} to {p99[-1]:.1f}), p99.9 {of('p999'):7.1f} ms; cores {of('mirror_cores'):.2f}, "
         f"brokers {of('broker_cores'):.2f}; load {of('load'):.1f}",
         flush=True,
     )
 
 
+def report_idle(name: str, seconds: int, waits: Sequence[float]) -> FirstSecond:
+    p50, p99, longest = (round(at_share(waits, share), 3) for share in (0.5, 0.99, 1.0))
+    print(
+        f"{name:26} first second after {IDLE_S:g} s without records, {seconds} times, {len(waits):,} records: "
+        f"p50 {p50:6.1f}, p99 {p99:7.1f}, longest {longest:7.1f} ms",
+        flush=True,
+    )
+    return FirstSecond(seconds, p50, p99, longest)
+
+
+def at_share(waits: Sequence[float], share: float) -> float:
+    return sorted(waits)[min(len(waits) - 1, int(len(waits) * share))]
+
+
 # One mirror ---------------------------------------------------------------------------------------
 
 
-def measured(
-    name: str,
-    pair: Mapping[str, SandboxCluster],
-    folder: Path,
-    topic: str,
-    cases: Sequence[tuple[int, int]],
-    seconds: float,
-) -> Iterator[tuple[tuple[int, int], Figures]]:
-    """Each case in the life of one mirror, which has a topic of its own."""
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A mirror that runs. `driver`: the process whose session it is; `topic`: of the source."""
+
+    servers: Mapping[str, str]
+    folder: Path
+    topic: str
+    driver: int
+
+
+@contextmanager
+def mirrored(name: str, pair: Mapping[str, SandboxCluster], folder: Path, topic: str) -> Iterator[Mirror]:
+    """A mirror with a topic of its own, while the body runs."""
     servers = servers_of(pair)
-    own = f"{topic}-{'ours' if name == OURS else 'maker'}"
+    own = f"{topic}-{'ours' if name == OURS else 'maker' if name == THEIRS else 'quick'}"
+    below = folder / own
+    below.mkdir()
     create_topics(servers["east"], [own], partitions=PARTITIONS)
-    brokers = [broker.pid for cluster in pair.values() for broker in cluster.brokers if broker.pid]
-    config = write_config(folder, servers, {FLOW: f'topics = ["{own}"]\nprefix = "east"'})
-    with running(name, config, servers, own, folder) as driver:
+    config = write_config(below, servers, {FLOW: f'topics = ["{own}"]\nprefix = "east"'})
+    runs = our_mirror(config, below) if name == OURS else their_mirror(servers, own, below, MAKERS[name])
+    with runs as driver:
         wait_until_copied(config, own)
-        for linger, pace in cases:
-            yield (linger, pace), measure(servers, own, folder, driver, brokers, linger, pace, seconds)
-
-
-def running(
-    name: str, config: MirrorConfig, servers: Mapping[str, str], topic: str, folder: Path
-) -> AbstractContextManager[int]:
-    """The mirror, as the process whose session it is."""
-    return our_mirror(config, folder) if name == OURS else their_mirror(servers, topic, folder)
+        yield Mirror(servers, below, own, driver)
 
 
 @contextmanager
@@ -165,10 +236,12 @@ def our_mirror(config: MirrorConfig, folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def their_mirror(servers: Mapping[str, str], topic: str, folder: Path) -> Iterator[int]:
+def their_mirror(
+    servers: Mapping[str, str], topic: str, folder: Path, settings: Mapping[str, str]
+) -> Iterator[int]:
     before = set(children(os.getpid()))
     clusters = {"east": servers["east"], "west": servers["west"]}
-    with mirror_maker(clusters, topic, folder, jvm=("-Xmx1g",), more=MAKER):
+    with mirror_maker(clusters, topic, folder, jvm=("-Xmx1g",), more=settings):
         [pid] = set(children(os.getpid())) - before
         yield pid
 
@@ -199,41 +272,58 @@ def wait_until(is_so: Callable[[], bool], otherwise: str) -> None:
 
 
 def measure(
-    servers: Mapping[str, str],
-    topic: str,
-    folder: Path,
-    driver: int,
-    brokers: Sequence[int],
-    linger: int,
-    pace: int,
-    seconds: float,
+    mirror: Mirror, pair: Mapping[str, SandboxCluster], linger: int, pace: int, seconds: float
 ) -> Figures:
-    sides = {"east": topic, "west": f"east.{topic}"}
-    files = {side: folder / f"{side}-{linger}-{pace}.seen" for side in sides}
+    brokers = [broker.pid for cluster in pair.values() for broker in cluster.brokers if broker.pid]
+    numbers = str(linger), str(pace), str(WARM_S + seconds)
+    with consumed(mirror, f"{linger}-{pace}") as files:
+        with process("write", mirror.servers["east"], mirror.topic, *numbers) as writer:
+            wait_until(lambda: files["west"].stat().st_size > 0, "no record has come")
+            before = sum(cpu_s(mirror.driver).values()), cpu_of(brokers), time.monotonic()
+            writer.wait(seconds + DEADLINE_S)
+            took = time.monotonic() - before[2]
+            used = sum(cpu_s(mirror.driver).values()) - before[0], cpu_of(brokers) - before[1]
+        wait_until_consumed(files)
+    waits = waits_of(files, int(pace * WARM_S))
+    p50, p99, p999 = (at_share(waits, share) for share in (0.5, 0.99, 0.999))
+    return Figures(p50, p99, p999, used[0] / took, used[1] / took, os.getloadavg()[0])
+
+
+def first_seconds(mirror: Mirror) -> list[float]:
+    with consumed(mirror, "idle") as files:
+        with process("write-bursts", mirror.servers["east"], mirror.topic) as writer:
+            writer.wait(BURSTS * (IDLE_S + 1) + DEADLINE_S)
+        wait_until_consumed(files)
+    return waits_of(files, int(IDLE_PACE * WARM_S))
+
+
+@contextmanager
+def consumed(mirror: Mirror, name: str) -> Iterator[Mapping[str, Path]]:
+    """Files to which consumers of both sides write what they have, while the body runs."""
+    topics = {"east": mirror.topic, "west": f"east.{mirror.topic}"}
+    files = {side: mirror.folder / f"{side}-{name}.seen" for side in topics}
     with ExitStack() as stack:
-        for side, name in sides.items():
-            stack.enter_context(process("read", servers[side], name, str(files[side])))
+        for side, topic in topics.items():
+            stack.enter_context(process("read", mirror.servers[side], topic, str(files[side])))
         wait_until(lambda: all(file.exists() for file in files.values()), "no consumer has begun")
-        writer = stack.enter_context(
-            process("write", servers["east"], topic, str(linger), str(pace), str(WARM_S + seconds))
-        )
-        wait_until(lambda: files["west"].stat().st_size > 0, "no record has come")
-        before = sum(cpu_s(driver).values()), cpu_of(brokers), time.monotonic()
-        writer.wait(seconds + DEADLINE_S)
-        took = time.monotonic() - before[2]
-        cores = (sum(cpu_s(driver).values()) - before[0]) / took, (cpu_of(brokers) - before[1]) / took
-        time.sleep(WARM_S)
-        wait_until(
-            lambda: files["west"].stat().st_size >= files["east"].stat().st_size, "not all records have come"
-        )
+        yield files
+
+
+def wait_until_consumed(files: Mapping[str, Path]) -> None:
+    time.sleep(WARM_S)
+    wait_until(
+        lambda: files["west"].stat().st_size >= files["east"].stat().st_size, "not all records have come"
+    )
+
+
+def waits_of(files: Mapping[str, Path], left_out: int) -> list[float]:
+    """Milliseconds between both sides, of each record but so many that came first."""
     source, target = seen(files["east"]), seen(files["west"])
-    counted = sorted(source)[int(pace * WARM_S) :]
+    counted = sorted(source)[left_out:]
     lost = [number for number in counted if number not in target]
     if not counted or lost:
-        raise SystemExit(f"{len(lost)} of {len(counted)} records did not come to {sides['west']}")
-    waits = sorted(max(0.0, target[number] - source[number]) * 1000 for number in counted)
-    p50, p99, p999 = (waits[min(len(waits) - 1, int(len(waits) * share))] for share in (0.5, 0.99, 0.999))
-    return Figures(p50, p99, p999, *cores, os.getloadavg()[0])
+        raise SystemExit(f"{len(lost)} of {len(counted)} records did not come to the target")
+    return [max(0.0, target[number] - source[number]) * 1000 for number in counted]
 
 
 def cpu_of(pids: Sequence[int]) -> float:
@@ -264,13 +354,26 @@ def process(*arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
 def write(servers: str, topic: str, linger: str, pace: str, seconds: str) -> None:
     """Numbered records at a steady pace, a few each millisecond."""
     producer = Producer({"bootstrap.servers": servers, "linger.ms": int(linger), "acks": "all"})
-    begun, number, padding = time.monotonic(), 0, b"x" * (SIZE - SEEN.size)
-    while (passed := time.monotonic() - begun) < float(seconds):
-        while number < int(passed * int(pace)):
-            producer.produce(topic, SEEN.pack(number, 0.0) + padding, partition=number % PARTITIONS)
-            number += 1
-        producer.poll(0)
-        time.sleep(0.001)
+    write_paced(producer, topic, range(int(int(pace) * float(seconds))), int(pace))
+
+
+def write_bursts(servers: str, topic: str) -> None:
+    """Numbered records while all warms up, then a second of them after each time without any."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "acks": "all"})
+    warm = int(WARM_S * IDLE_PACE)
+    write_paced(producer, topic, range(warm), IDLE_PACE)
+    for first in range(warm, warm + BURSTS * IDLE_PACE, IDLE_PACE):
+        time.sleep(IDLE_S)
+        write_paced(producer, topic, range(first, first + IDLE_PACE), IDLE_PACE)
+
+
+def write_paced(producer: Producer, topic: str, numbers: range, pace: int) -> None:
+    begun, padding = time.monotonic(), b"x" * (SIZE - SEEN.size)
+    for count, number in enumerate(numbers):
+        while count >= (time.monotonic() - begun) * pace:
+            producer.poll(0)
+            time.sleep(0.001)
+        producer.produce(topic, SEEN.pack(number, 0.0) + padding, partition=number % PARTITIONS)
     assert producer.flush(60) == 0
 
 
