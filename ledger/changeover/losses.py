@@ -233,7 +233,7 @@ def require_all_copied(figures: Row, *, source: str, operation_id: str) -> None:
         "Undo it, and keep producers away"
         if is_known
         else f"Have {source} recorded (mirror-ledger record {source}), then continue: mirror-ledger apply "
-        "PLAN_ID --reason WHY; or undo it"
+        "PLAN_ID; or undo it"
     )
     where = by_topic([(row["source_topic"], row["partition"]) for row in figures["losses"]])
     raise PreconditionError(

@@ -447,18 +447,18 @@ APPLY_KINDS = (
 
 
 def apply_command(plan_id: str) -> str:
-    """What is typed to carry out a plan, and to continue that."""
-    return f"mirror-ledger apply {plan_id} --reason WHY"
+    """The command that carries out a plan, or continues that. It asks for the reason."""
+    return f"mirror-ledger apply {plan_id}"
 
 
 def approve_command(plan_id: str) -> str:
-    """What another person types who stands behind a plan."""
-    return f"mirror-ledger plan approve {plan_id} --key FILE --reason WHY"
+    """The command of another person who stands behind a plan."""
+    return f"mirror-ledger plan approve {plan_id} --key FILE"
 
 
 def undo_command(operation_id: str) -> str:
-    """What is typed to undo what an operation has done, and to continue that."""
-    return f"mirror-ledger undo {operation_id} --reason WHY"
+    """The command that undoes what an operation has done, or continues that. It asks for the reason."""
+    return f"mirror-ledger undo {operation_id}"
 
 
 class ApplyState(StrEnum):

@@ -106,7 +106,7 @@ def drain(
         not_begun = [at for at, lacking in behind.items() if lacking is None]
         return f"{by_topic(not_begun)} not begun with{copied_by()}" if not_begun else None
 
-    patience.until(left, waits, advice="", then="Then continue: mirror-ledger apply PLAN_ID --reason WHY")
+    patience.until(left, waits, advice="", then="Then continue: mirror-ledger apply PLAN_ID")
     return _drained(ends)
 
 
@@ -237,7 +237,7 @@ def _committed_behind(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> set
 GroupPlace = Checkpoint | ShareOffset
 """What is known of where a group stands on a partition."""
 
-_CONTINUE = "then continue: mirror-ledger apply PLAN_ID --reason WHY"
+_CONTINUE = "then continue: mirror-ledger apply PLAN_ID"
 _TELL = "Let the mirror's principal describe all groups there, and bring their coordinators back"
 
 

@@ -1,12 +1,13 @@
 """Options that several commands take, each said once."""
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import click
 
-from ledger.cli.printing import SHOW_CUT, Form, require_tables
+from ledger.cli.printing import SHOW_CUT, Form, asked_for, require_tables
 from ledger.errors import UsageError
 
 Command = Callable[..., None]
@@ -175,6 +176,15 @@ def required_why_options(command: Command) -> Command:
     return _why(command, is_required=True)
 
 
+class _Asked(click.Option):
+    """Asked of a person who leaves it out; a script has to give it."""
+
+    def prompt_for_value(self, ctx: click.Context) -> str:
+        if not sys.stdin.isatty():
+            raise click.MissingParameter(ctx=ctx, param=self)
+        return asked_for("why, for the ledger")
+
+
 def _why(command: Command, *, is_required: bool) -> Command:
     from ledger.facts.operations import Why  # those that record nothing would wait for it
 
@@ -183,7 +193,9 @@ def _why(command: Command, *, is_required: bool) -> Command:
         command(*args, why=Why(reason, ticket), **options)
 
     return together(
-        click.option("--reason", required=is_required, help="Why, for the ledger."),
+        click.option(
+            "--reason", cls=_Asked, prompt=is_required, required=is_required, help="Why, for the ledger."
+        ),
         click.option("--ticket", help="Reference to a ticket, for the ledger."),
     )(reported)
 

@@ -41,7 +41,7 @@ class Followed:
         self._status.start()
         if not said_yes:
             raise PreconditionError(
-                f"not confirmed: {what}. Continue when it is so: mirror-ledger apply PLAN_ID --reason WHY"
+                f"not confirmed: {what}. Continue when it is so: mirror-ledger apply PLAN_ID"
             )
         return "confirmed by the operator"
 

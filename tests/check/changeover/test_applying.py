@@ -55,12 +55,12 @@ def test_a_step_that_fails_names_the_plan_in_what_is_typed_to_continue(
 ) -> None:
     stage = Stage(plan())
     stage.failing[StepName.DRAIN] = PreconditionError(
-        "not within 300 s", "Then continue: mirror-ledger apply PLAN_ID --reason WHY"
+        "not within 300 s", "Then continue: mirror-ledger apply PLAN_ID"
     )
     with pytest.raises(PreconditionError) as failed:
         stage.apply()
     say_error(failed.value)
-    typed = f"mirror-ledger apply {stage.plan.plan_id} --reason WHY"
+    typed = f"mirror-ledger apply {stage.plan.plan_id}"
     assert capsys.readouterr().err.endswith(f"continue: {typed}\n")
     assert typed in stage.lines[-1][1]
     assert typed in stage.last.failed[StepName.DRAIN].words

@@ -326,13 +326,13 @@ def test_a_plan_of_every_blocker_says_all_on_the_first_screen() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, "mirror-ledger apply {plan} --reason WHY"),
+        ({}, "mirror-ledger apply {plan}"),
         ({"state": ApplyState.DONE}, "mirror-ledger verify {operation}"),
-        ({"state": ApplyState.UNDOING}, "mirror-ledger undo {operation} --reason WHY"),
-        ({"state": ApplyState.UNDONE}, "mirror-ledger apply {plan} --reason WHY"),
+        ({"state": ApplyState.UNDOING}, "mirror-ledger undo {operation}"),
+        ({"state": ApplyState.UNDONE}, "mirror-ledger apply {plan}"),
         (
             {"state": ApplyState.OPEN},
-            "mirror-ledger apply {plan} --reason WHY or take it back: mirror-ledger undo {operation} --reason WHY",
+            "mirror-ledger apply {plan} or take it back: mirror-ledger undo {operation}",
         ),
     ],
     ids=["planned", "done", "undoing", "undone", "open"],
@@ -345,7 +345,8 @@ def test_what_is_typed_next_is_complete(changed: dict[str, Any], words: str) -> 
     assert told == words.format(plan=_PLAN.plan_id, operation=operation)
     for command in re.findall(r"mirror-ledger (.*?)(?= or |$)", told):
         name, *arguments = shlex.split(command)
-        command_of(name).make_context(name, arguments)
+        typed = [] if name == "verify" else ["--reason", "a drill"]
+        command_of(name).make_context(name, [*arguments, *typed])
 
 
 def test_of_figures_nothing_is_cut() -> None:

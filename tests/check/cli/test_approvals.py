@@ -102,7 +102,7 @@ def test_another_person_approves_what_one_has_planned(plans: Plans) -> None:
     asked = plans.refusal(plan_id)
     assert asked is not None
     assert "asks for 2 people, and ana stands behind it; nothing was done. 1 more: " in asked
-    assert f"mirror-ledger plan approve {plan_id} --key FILE --reason WHY, by another person" in asked
+    assert f"mirror-ledger plan approve {plan_id} --key FILE, by another person" in asked
     shown = plans.of.command("plan", "show", plan_id).out
     assert "one more person approves it first" in shown
     assert plans.approve(plan_id, "bob") == (

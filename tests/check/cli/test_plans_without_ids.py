@@ -1,5 +1,7 @@
 """`apply` without the id of a plan carries out the one that can be meant, and names it."""
 
+import io
+
 import pytest
 
 from ledger.changeover.plans import ChangeoverKind, Choices, Plan
@@ -21,6 +23,25 @@ def asked(ledger: Operated, *options: str) -> tuple[int, str]:
     """The exit code and what is said; no cluster answers here, and nobody is there to be asked."""
     done = ledger.command("apply", "--reason", "a drill", *options)
     return done.code, done.err
+
+
+class Terminal(io.StringIO):
+    """Where a person types lines."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_person_is_asked_for_the_reason_and_a_script_has_to_give_it(
+    idle: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_id = record(idle, plan())
+    missing = idle.command("apply", plan_id)
+    assert (missing.code, "Missing option '--reason'" in missing.err) == (2, True)
+    monkeypatch.setattr("sys.stdin", Terminal("a drill\nnowhere\n"))
+    done = idle.command("apply", plan_id)
+    assert (done.code, done.err.index("why, for the ledger") < done.err.index("type its name")) == (2, True)
+    assert "'nowhere' is not 'west'; nothing was done" in done.err
 
 
 def test_without_a_plan_nothing_is_done(idle: Operated) -> None:

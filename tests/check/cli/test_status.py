@@ -181,13 +181,13 @@ def test_a_change_of_direction_that_has_not_ended_comes_first_until_it_has(flow:
     assert "  step      stop_groups failed: not in 15 s\n" in head
     assert "  so far    producers are stopped, east is fenced\n" in head
     commands = [
-        f"mirror-ledger apply {of.plan_id} --reason WHY",
-        f"mirror-ledger undo {OPERATION} --reason WHY",
+        f"mirror-ledger apply {of.plan_id}",
+        f"mirror-ledger undo {OPERATION}",
     ]
     assert [line.strip() for line in head.splitlines() if "mirror-ledger" in line] == commands
     for command in commands:
         name, *arguments = shlex.split(command.removeprefix("mirror-ledger "))
-        command_of(name).make_context(name, arguments)
+        command_of(name).make_context(name, [*arguments, "--reason", "a drill"])
     assert f"{FLOW}: nothing needs attention\n" in told, "the flow itself does not"
     found = report(flow, "--check", code=4)
     assert (found["open_apply"]["step"], found["open_apply"]["failed"]) == ("stop_groups", "not in 15 s")

@@ -75,7 +75,8 @@ def test_advice_about_a_blocker_has_the_names_of_the_plan_and_one_command(code: 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("mirror-ledger undo x; then plan again", "undo lacks --reason"),
+        ("mirror-ledger undo x; then plan again", None),
+        ("mirror-ledger plan approve x; then apply it", "approve lacks --key"),
         ("mirror-ledger undo --reason WHY", "undo lacks OPERATION"),
         ("mirror-ledger undo x --reason WHY; then plan again", None),
         ("mirror-ledger plan failover --how shut", "failover has no --how"),
@@ -142,7 +143,7 @@ def lacking(line: str) -> str | None:
         if not (option.is_flag or option.count) and words:
             words.pop(0)
     for one in command.params:
-        if one.required and isinstance(one, click.Option) and one.name not in given:
+        if one.required and isinstance(one, click.Option) and not one.prompt and one.name not in given:
             return f"{command.name} lacks {one.opts[0]}"
     needed = [one for one in arguments if one.required]
     return (

@@ -115,7 +115,7 @@ def test_a_plan_is_a_checklist_with_receipts_and_a_clock(flow: Operated) -> None
     assert re.search(
         r"Applications have had nowhere to write for \S+ s, since producers were to be stopped at", after
     )
-    assert f"mirror-ledger apply {plan.plan_id} --reason WHY" in after
+    assert f"mirror-ledger apply {plan.plan_id}" in after
     assert "begun, not ended" in seen(served.page("/changes")).words
     overview = seen(served.page("/")).words
     assert "switchover from east to west has begun, and has not come to its end" in overview
