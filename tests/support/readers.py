@@ -1,5 +1,7 @@
 """Somebody who types what a document says."""
 
+import os
+import pty
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +36,18 @@ class Reader:
             check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+    def begun(self, block: str, shown: Path, answers: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """A block that runs and shows all that it prints in a file; a person types the answers to its questions.
+
+        The person's end of the terminal stays open: a command whose terminal is closed is ended.
+        """
+        person, terminal = pty.openpty()
+        os.write(person, "".join(f"{one}\n" for one in answers).encode())
+        with shown.open("wb") as out, os.fdopen(terminal) as typed:
+            return subprocess.Popen(
+                self.shell(block), env=self.environment, stdin=typed, stdout=out, stderr=subprocess.STDOUT
+            )
 
     def shell(self, block: str) -> list[str]:
         """The command line of a shell that is given a block, in the folder."""

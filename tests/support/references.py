@@ -8,6 +8,7 @@ name it and the place where it is to be changed. What a member of an enumeration
 
 import ast
 import inspect
+import json
 import re
 import textwrap
 from collections import Counter
@@ -338,13 +339,13 @@ def _rounded(figure: float) -> str:
     return f"{float(f'{figure:.3g}'):,.0f}"
 
 
-def _speeds(*cases: str) -> Iterator[str]:
-    """Of cases, or of all that were measured: medians beside MirrorMaker 2, of a task alone, and of its appends."""
+def _speeds() -> Iterator[str]:
+    """Of all cases: medians beside MirrorMaker 2, of a task alone, and of its appends."""
     found = kept_results()
     of_both = ("first (s)", "CPU (s)", "MB")
     head = ["records a second", *MIRRORS[:2], "times; second half", "a task", "appends", *of_both]
     rows: list[list[str]] = []
-    for case in cases or BY_NAME:
+    for case in BY_NAME:
         if any((case, name) not in found for name in MIRRORS):
             continue
         ours, theirs, alone, appends = (found[case, name] for name in MIRRORS)
@@ -370,6 +371,63 @@ def _speeds(*cases: str) -> Iterator[str]:
         "MirrorMaker 2 of Kafka 4.3 is tuned for large batches, with -Xmx1g."
     )
     yield from _folded(f"{measured(mirror_speed.KEPT)} {words}", indent="")
+
+
+_COMPARED = ("100", "1024", "zstd", "tiny-100", "far-1024", "sustained")
+"""Cases of the short table, of which the second one tells what a mirror costs."""
+
+
+def _compared() -> Iterator[str]:
+    """Both mirrors and the factor between them, of the cases that were measured."""
+    found = kept_results()
+    both = {
+        case: (found[case, MIRRORS[0]], found[case, MIRRORS[1]])
+        for case in _COMPARED
+        if (case, MIRRORS[0]) in found and (case, MIRRORS[1]) in found
+    }
+    rows = [
+        (
+            BY_NAME[case].words,
+            f"{_rounded(ours.rate)}/s",
+            f"{_rounded(theirs.rate)}/s",
+            [ours.rate / theirs.rate],
+        )
+        for case, (ours, theirs) in both.items()
+    ]
+    rows += _compared_waits()
+    factors = [" and ".join(f"{factor:.1f}" for factor in row[3]) for row in rows]
+    cells = [(*row[:3], factor) for row, factor in zip(rows, factors, strict=True)]
+    yield from table(("case", *MIRRORS[:2], "factor"), *cells)
+    yield ""
+    ours, theirs = both[_COMPARED[1]]
+    factor, least = min((min(row[3]), row[0].partition(":")[0]) for row in rows)
+    quicker = ", where MirrorMaker 2 is quicker" if factor < 1 else ""
+    sentences = (
+        f"The least factor is {factor:.1f} ({least}){quicker}.",
+        f"The first record of 1 KiB arrives {ours.first_s:.1f} s after the start (there {theirs.first_s:.1f} s).",
+        f"A million take {ours.cpu_s:.1f} s of CPU (there {theirs.cpu_s:.1f} s).",
+        f"Memory at its peak is {ours.peak_mb:,.0f} MB (there {theirs.peak_mb:,.0f} MB).",
+        f"{measured(mirror_speed.KEPT)} Medians of complete mirrors in turn; MirrorMaker 2 is set for large batches "
+        "([all](ledger/OPERATIONS.md#how-fast-it-copies)).",
+    )
+    yield from _folded(" ".join(sentences), indent="")
+
+
+def _compared_waits() -> Iterator[tuple[str, str, str, list[float]]]:
+    """How long records wait; of several ways to set MirrorMaker 2 the last one, which is set for that."""
+    kinds = json.loads(latency.KEPT.read_text(encoding="utf-8"))
+    paced = [one for one in kinds["results"] if one["case"] == "0 1000 0"]
+    idle = [one for one in kinds.get("first_seconds", ()) if one["case"] == "1000 after 15 s, 0 beside"]
+    for words, found in (("latency at 1,000/s", paced), ("first second after 15 s of silence", idle)):
+        if found:
+            ours, theirs = found[0], found[-1]
+            _, _, settings = theirs["mirror"].partition(", ")
+            yield (
+                f"{words}: p50 and p99{f', there with {settings}' if settings else ''}",
+                f"{ours['p50']:,.1f} and {ours['p99']:,.1f} ms",
+                f"{theirs['p50']:,.1f} and {theirs['p99']:,.1f} ms",
+                [theirs[name] / ours[name] for name in ("p50", "p99")],
+            )
 
 
 def _waits() -> Iterator[str]:
@@ -410,12 +468,7 @@ REFERENCES = (
     *_of_tables(),
     Reference("ledger/PROTOCOL.md", "gap causes", "ledger/facts/syncs.py", _gap_causes),
     Reference("ledger/PROTOCOL.md", "kinds", "the classes in ledger/facts/every_kind.py", _kinds),
-    Reference(
-        "README.md",
-        "speeds",
-        "tests/benchmarks/mirror_speed.json",
-        partial(_speeds, "100", "1024", "zstd", "tiny-100", "log-100", "far-100"),
-    ),
+    Reference("README.md", "speeds", "tests/benchmarks/*.json", _compared),
     Reference("queries/README.md", "queries", "the headers of queries/*.sql", _queries),
 )
 DOCUMENTS = tuple(dict.fromkeys(reference.document for reference in REFERENCES))

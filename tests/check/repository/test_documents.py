@@ -2,10 +2,12 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from ledger.changeover.plans import BlockerCode, StepName
+from ledger.config.file import load_config
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import command_lines, definitions, problems, section, table_rows
 
@@ -63,17 +65,21 @@ def test_commands_of_make_exist() -> None:
 # -- README.md -------------------------------------------------------------------------------------
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-README_LINES = 165
+README_LINES = 150
 RUN_BY = {
     "make demo": ("tests/soak/end_to_end/test_demo.py", '"demo"'),
     "make test": (".ci/run", "make test"),
-    "make site": ("tests/real/repository/test_site.py", '"mkdocs", "build"'),
     "pip install 'mirror-ledger[sandbox]'": ("tests/soak/end_to_end/test_installed.py", "sandbox"),
     "pip install mirror-ledger": ("tests/soak/end_to_end/test_installed.py", "wheel"),
     "mirror-ledger demo": ("tests/soak/end_to_end/test_installed.py", '"demo"'),
     "mirror-ledger import mm2.properties > mirror.toml": ("tests/check/cli/test_importing.py", '"import"'),
+    "mirror-ledger status": ("tests/real/repository/test_readme.py", "BLOCKS"),
     "mirror-ledger stop east-to-west": ("tests/real/faults/test_requests.py", '"stop"'),
-    "mirror-ledger serve": ("tests/support/scraped.py", '"serve"'),
+    "mirror-ledger stop west-to-east": (
+        "tests/real/repository/test_readme.py",
+        "mirror-ledger stop west-to-east",
+    ),
+    "mirror-ledger sandbox down": ("tests/real/repository/test_readme.py", "mirror-ledger sandbox down"),
 }
 """Commands beside the blocks that `tests/real/repository/test_readme.py` types: what runs each, and words there."""
 
@@ -83,7 +89,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_every_command_of_the_readme_is_run_by_a_test() -> None:
-    assert set(re.findall(r"^```(\w*)$", README, re.M)) == {"", "sh"}
+    assert set(re.findall(r"^```(\w*)$", README, re.M)) == {"", "sh", "toml"}
     inline = {
         " ".join(code.split())
         for code in re.findall(r"`([^`]+)`", re.sub(r"```.*?```|<!--.*?-->", "", README, flags=re.S))
@@ -93,6 +99,15 @@ def test_every_command_of_the_readme_is_run_by_a_test() -> None:
     )
     for file, words in RUN_BY.values():
         assert words in (CHECKOUT / file).read_text(encoding="utf-8"), file
+
+
+def test_the_configuration_of_the_readme_is_complete(tmp_path: Path) -> None:
+    [text] = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    file = tmp_path / "mirror.toml"
+    file.write_text(text, encoding="utf-8")
+    flow = load_config(file).flow("east-to-west")
+    assert (flow.source, flow.target, flow.topic_naming) == ("east", "west", "identity")
+    assert flow.topics == ("orders", r"payments\..*")
 
 
 # -- ARCHITECTURE.md -------------------------------------------------------------------------------
