@@ -1,51 +1,54 @@
 -- Pairs of partitions of current topics at two clusters, and which records lie at both: links. Here is where a group has
 -- committed, there is where it shall continue.
 
--- Two routes from the same log, one to each side.
-create or replace temporary view origin_routes as
-select
-    h.target_log as here_log,
-    t.target_log as there_log,
-    h.route_number as to_here,
-    t.route_number as to_there,
-    h.is_begun and t.is_begun as is_begun
-from direct_routes as h
-inner join direct_routes as t on t.source_log = h.source_log
-where h.target_log <> t.target_log;
-
 -- What links a pair: a route that has brought records from there to here, one that has taken some from here to there,
--- or two of one origin. Those of a pair count when something is recorded of one of them. Here a topic may be deleted:
--- who has read it continues there.
+-- or two of one origin. So a chain is seen from its middle: by the inverse of a route that leads there, and a relay that
+-- leads on, where none goes directly. Those of a pair count when something is recorded of one of them. Here a topic may be
+-- deleted: who has read it continues there.
 create or replace temporary view links as
-with found as (
-    select
-        target_log as here_log,
-        source_log as there_log,
-        'brought' as direction,
-        route_number as to_here,
-        cast(null as bigint) as to_there,
-        is_begun
+with chains as (
+    select f.route_number as first_route, n.route_number as next_route
+    from routes as f
+    inner join routes as n on n.source_log = f.source_log and n.is_relay and not n.is_inverse
+    left join routes as d
+        on d.source_log = f.target_log
+        and d.target_log = n.target_log
+        and not d.is_inverse
+    where f.is_inverse and d.route_number is null
+),
+
+found as (
+    select 'brought' as direction, route_number as to_here, cast(null as bigint) as to_there
     from routes
+    where not is_inverse
     union all
-    select
-        source_log as here_log,
-        target_log as there_log,
-        'taken' as direction,
-        cast(null as bigint) as to_here,
-        route_number as to_there,
-        is_begun
+    select 'taken' as direction, cast(null as bigint) as to_here, route_number as to_there
     from routes
+    where not is_inverse
     union all
-    select here_log, there_log, 'of one origin' as direction, to_here, to_there, is_begun
-    from origin_routes
+    select 'of one origin' as direction, h.route_number as to_here, t.route_number as to_there
+    from routes as h
+    inner join routes as t on t.source_log = h.source_log
+    where not h.is_inverse and not t.is_inverse
+    union all
+    select 'of one origin' as direction, first_route as to_here, next_route as to_there
+    from chains
+    union all
+    select 'of one origin' as direction, next_route as to_here, first_route as to_there
+    from chains
 ),
 
 between as (
-    select f.*
+    select
+        coalesce(h.target_log, t.source_log) as here_log,
+        coalesce(t.target_log, h.source_log) as there_log,
+        f.direction,
+        f.to_here,
+        f.to_there,
+        coalesce(h.is_begun, true) and coalesce(t.is_begun, true) as is_begun
     from found as f
-    inner join logs as h on h.log_number = f.here_log and h.is_last
-    inner join logs as t on t.log_number = f.there_log and t.is_current
-    where h.cluster <> t.cluster
+    left join routes as h on h.route_number = f.to_here
+    left join routes as t on t.route_number = f.to_there
 ),
 
 begun as (
@@ -69,7 +72,10 @@ select
             f.to_there nulls last
     ) as link_number
 from between as f
-inner join begun as b using (here_log, there_log);
+inner join begun as b using (here_log, there_log)
+inner join logs as h on h.log_number = f.here_log and h.is_last
+inner join logs as t on t.log_number = f.there_log and t.is_current
+where h.cluster <> t.cluster;
 
 -- Records of one origin that lie at both sides, each stretch with its first offset at the origin.
 create or replace temporary view origin_stretches as
@@ -106,8 +112,8 @@ from origin_stretches;
 create or replace temporary view link_losses as
 select k.link_number, l.source_start as lost_start, l.source_end as lost_end
 from links as k
-inner join route_losses as l on l.route_number = k.to_there
-where k.direction = 'taken'
+inner join route_losses as l
+    on l.route_number = case when k.direction = 'taken' then k.to_there else -k.to_here end
 union all
 select
     k.link_number,
@@ -129,7 +135,8 @@ with copied as (
     select
         route_number,
         min(target_start) as target_start,
-        max(case when is_former then source_end end) as former_end
+        max(case when is_former then source_end end) as former_end,
+        max(case when is_former then target_start + source_end - source_start end) as former_target_end
     from route_copies
     group by route_number
 )
@@ -140,50 +147,44 @@ select
     k.there_log,
     case
         when k.direction = 'brought' then greatest(h.source_end, hc.former_end)
+        when t.is_inverse then greatest(t.target_end, tc.former_target_end)
         else t.target_end
     end as there_end,
-    case when k.direction = 'brought' then h.source_end end as decided_to,
-    case when k.direction = 'taken' then t.source_end end as taken_to,
+    case when k.direction = 'brought' then h.source_end when t.is_inverse then t.target_end end as decided_to,
+    case when k.direction = 'taken' then t.source_end when h.is_inverse then h.target_end end as taken_to,
     case when k.direction = 'taken' then t.source_start else hc.target_start end as here_start,
-    k.direction = 'brought' and h.is_relay as brings_copies
+    coalesce(case when k.direction = 'brought' then h.is_relay else t.is_inverse and t.is_relay end, false) as brings_copies
 from links as k
 left join routes as h on h.route_number = k.to_here
 left join routes as t on t.route_number = k.to_there
-left join copied as hc on hc.route_number = k.to_here;
+left join copied as hc on hc.route_number = k.to_here
+left join copied as tc on tc.route_number = k.to_there;
 
--- Records of one origin that lie at one side alone: the other has not come to them.
+-- Records of one origin that lie at one side alone: the other has not come to them. What a chain's middle has of its own
+-- comes to no inverse.
 create or replace temporary view link_alone as
 with sides as (
-    select
-        k.link_number,
-        true as is_there,
-        c.source_start,
-        c.source_end,
-        c.target_start - c.source_start as shift,
-        o.route_number as other_route,
-        o.source_end as other_end
-    from links as k
-    inner join route_copies as c on c.route_number = k.to_there
-    inner join routes as o on o.route_number = k.to_here
-    where k.direction = 'of one origin' and c.source_end > o.source_end
+    select link_number, true as is_there, to_there as route_number, to_here as other_route
+    from links
+    where direction = 'of one origin'
     union all
-    select
-        k.link_number,
-        false as is_there,
-        c.source_start,
-        c.source_end,
-        c.target_start - c.source_start as shift,
-        o.route_number as other_route,
-        o.source_end as other_end
-    from links as k
-    inner join route_copies as c on c.route_number = k.to_here
-    inner join routes as o on o.route_number = k.to_there
-    where k.direction = 'of one origin' and c.source_end > o.source_end
+    select link_number, false as is_there, to_here as route_number, to_there as other_route
+    from links
+    where direction = 'of one origin'
 ),
 
 behind as (
-    select link_number, is_there, greatest(source_start, other_end) as source_start, source_end, shift, other_route
-    from sides
+    select
+        s.link_number,
+        s.is_there,
+        greatest(c.source_start, o.source_end) as source_start,
+        c.source_end,
+        c.target_start - c.source_start as shift,
+        s.other_route
+    from sides as s
+    inner join route_copies as c using (route_number)
+    inner join routes as o on o.route_number = s.other_route
+    where not o.is_inverse and c.source_end > o.source_end
 ),
 
 held as (
@@ -276,6 +277,21 @@ with unplaced as (
         on d.route_number = k.to_here
         and d.is_source
     where k.direction = 'brought'
+    union all
+    select
+        k.link_number,
+        greatest(d.doubted_start, c.source_start) + c.target_start - c.source_start as there_start,
+        least(d.doubted_end, c.source_end) + c.target_start - c.source_start as there_end,
+        cast(null as bigint) as passed_at
+    from links as k
+    inner join route_doubts as d
+        on d.route_number = k.to_here
+        and d.is_source
+    inner join route_copies as c
+        on c.route_number = k.to_there
+        and c.source_start < d.doubted_end
+        and c.source_end > d.doubted_start
+    where k.to_here < 0 or k.to_there < 0
 ),
 
 -- By another map of the pair: what came back from there after it had been lost there, say.

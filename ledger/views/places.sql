@@ -197,22 +197,10 @@ link_routes as (
     from links
 ),
 
-route_maps as (
-    select map_number as route_number, map_number
-    from last_syncs
-    union all
-    select route_number, first_route as map_number
-    from chained_routes
-    union all
-    select route_number, second_route as map_number
-    from chained_routes
-),
-
 recorded as (
     select k.here_log, k.there_log, min(m.recorded_at_ms) as map_recorded_at_ms
     from link_routes as k
-    inner join route_maps as r using (route_number)
-    inner join last_syncs as m using (map_number)
+    inner join last_syncs as m on m.map_number = abs(k.route_number)
     group by k.here_log, k.there_log
 )
 

@@ -174,13 +174,6 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     "map_stretches": frozenset({"partition by map_number: partition by map_number -> "}),
     # What is empty is left out by all that read it.
     "old_stretches": frozenset({"where h.source_start < h.source_end: < -> <="}),
-    # It bounds what is computed: no link is between partitions of one cluster.
-    "chained_routes": frozenset(
-        {
-            "where d.route_number is null and a.source_log <> b.target_log: "
-            "a.source_log <> b.target_log -> true"
-        }
-    ),
     # Unpaired records of a link begin, and end, at places of their own.
     "link_unplaced_there": frozenset(
         "partition by k.link_number, u.source_start, u.target_start, u.target_end: "
@@ -194,8 +187,8 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     "link_alone": frozenset(
         {
             # What the other side has come to is behind nothing.
-            "where k.direction = 'of one origin' and c.source_end > o.source_end: c.source_end > o.source_end -> true",
-            "where k.direction = 'of one origin' and c.source_end > o.source_end: > -> >=",
+            "where not o.is_inverse and c.source_end > o.source_end: c.source_end > o.source_end -> true",
+            "where not o.is_inverse and c.source_end > o.source_end: > -> >=",
             # What only touches a stretch takes nothing from it.
             "and c.source_start < b.source_end: < -> <=",
             "and c.source_end > b.source_start: > -> >=",
@@ -477,7 +470,7 @@ WITHOUT_ALL_CASES = frozenset(
         "map_stretches",
         "voided_rows",
         "map_doubts",
-        "direct_routes",
+        "routes",
         "route_copies",
         "route_doubts",
         "log_mirror_writes",

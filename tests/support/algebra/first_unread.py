@@ -79,13 +79,14 @@ from tests.support.algebra.links import (
     RecordedFlow,
     Route,
     brought,
-    composed,
+    brought_on,
     count,
     leftover,
     of_one_origin,
     pairs_there,
     shared,
     taken,
+    taken_on,
     unreported,
     without_paired,
 )
@@ -424,24 +425,31 @@ def _is_former(
 def _links(routes: Sequence[Route], here: TopicPartition, there: TopicPartition) -> list[Link]:
     """None where nothing is recorded between the two."""
     found = [
-        *((route.is_begun, brought(route)) for route in _between(routes, there, here)),
-        *((route.is_begun, taken(route)) for route in _between(routes, here, there)),
+        *((route.is_begun, brought(route)) for route in routes if route.goes(there, here)),
+        *((route.is_begun, taken(route)) for route in routes if route.goes(here, there)),
+        *(
+            (one.is_begun and other.is_begun, brought_on(one, other))
+            for one, other in _chains(routes, there, here)
+        ),
+        *(
+            (one.is_begun and other.is_begun, taken_on(one, other))
+            for one, other in _chains(routes, here, there)
+        ),
         *_from_origins(routes, here, there),
     ]
     return [link for _, link in found] if any(is_begun for is_begun, _ in found) else []
 
 
-def _between(routes: Sequence[Route], source: TopicPartition, target: TopicPartition) -> list[Route]:
-    direct = [route for route in routes if route.goes(source, target)]
-    return direct or list(_chains(routes, source, target))
-
-
-def _chains(routes: Sequence[Route], source: TopicPartition, target: TopicPartition) -> Iterator[Route]:
-    for first in routes:
-        for second in routes:
-            middle = first.offset_map.target
-            if second.is_relay and first.goes(source, middle) and second.goes(middle, target):
-                yield composed(first, second)
+def _chains(
+    routes: Sequence[Route], source: TopicPartition, target: TopicPartition
+) -> Iterator[tuple[Route, Route]]:
+    """Two flows in a row of which the second relays, where none goes there directly."""
+    if not any(route.goes(source, target) for route in routes):
+        for first in routes:
+            for second in routes:
+                middle = first.target
+                if second.is_relay and first.goes(source, middle) and second.goes(middle, target):
+                    yield first, second
 
 
 def _from_origins(
@@ -449,7 +457,7 @@ def _from_origins(
 ) -> Iterator[tuple[bool, Link]]:
     for to_there in routes:
         for to_here in routes:
-            origin = to_there.offset_map.source
+            origin = to_there.source
             if to_there.goes(origin, there) and to_here.goes(origin, here):
                 yield to_there.is_begun and to_here.is_begun, of_one_origin(to_there, to_here)
 

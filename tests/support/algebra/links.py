@@ -1,9 +1,7 @@
-"""What two logs have of each other by the maps between them: links, routes, composed maps, claims."""
+"""What two logs have of each other by the maps between them: links, routes, claims."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from ledger.clock import MARGIN_MS
 from ledger.facts.history import Segment, expand
@@ -24,7 +22,7 @@ from ledger.facts.syncs import (
 )
 from ledger.facts.truncation import restart_after_target_truncation
 from tests.support.algebra.maps import EpochStart, OffsetMap, still_held
-from tests.support.algebra.stretches import Unmapped, UnmappedKind, Unpaired
+from tests.support.algebra.stretches import UnmappedKind, Unpaired
 from tests.support.algebra.translation import SeenEnd, Truncation, truncations_of
 
 # Untold -------------------------------------------------------------------------------------------
@@ -317,7 +315,8 @@ def count(ranges: Iterable[OffsetRange]) -> int:
 #
 # *Here* is the log on which the group has committed, *there* the one on which it shall continue. A map from
 # there to here has *brought* records, one from here to there has *taken* them; where both were filled from
-# a third log, they are *of one origin*. A chain of maps is a map (`composition`).
+# a third log, they are *of one origin*. So they are of a chain, seen from its middle: what came there and
+# what went on from there.
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -365,46 +364,71 @@ class UnplacedHere:
     there_from: int
 
 
+_FAR = 2**62
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A map, of one flow or of a chain, and what else is known to lie at its target.
+    """The map of a flow, and what else is known to lie at its target.
 
-    `old`: copies that supersession took out of the map and that lie at the target still. `old_unpaired`: the same of
-    records that nobody could pair.
+    `old`: copies that supersession took out of the map and that lie at the target still. `former`: those that were not
+    made again.
+    `unpaired`: records that nobody could pair, in the map or taken out of it.
     `doubted`: target offsets that hold records of which it is not known where in the source they are from: rows that
     another flow's finding may have made void, or that are not recorded yet. `doubted_at_source`: source offsets of such
     rows: it is not known where at the target they are. `is_relay`: it copies also what mirrors wrote at its source.
     """
 
-    offset_map: OffsetMap
+    source: TopicPartition
+    target: TopicPartition
+    segments: tuple[Segment, ...] = ()
     old: tuple[Segment, ...] = ()
-    old_unpaired: tuple[Unpaired, ...] = ()
+    former: tuple[Segment, ...] = ()
+    unpaired: tuple[Unpaired, ...] = ()
+    lost: tuple[OffsetRange, ...] = ()
     doubted: tuple[OffsetRange, ...] = ()
     doubted_at_source: tuple[OffsetRange, ...] = ()
+    source_start: int = 0
+    source_end: int = 0
+    target_end: int = 0
     is_begun: bool = True
     is_relay: bool = False
 
     @property
-    def former(self) -> tuple[Segment, ...]:
-        """Old copies of what has not been copied again."""
-        again = [(found.source_start, found.source_end) for found in self.offset_map.segments]
-        return tuple(
-            Segment(start, end, start + found.target_start - found.source_start)
-            for found in self.old
-            for start, end in without((found.source_start, found.source_end), again)
-        )
-
-    @property
-    def unpaired(self) -> tuple[Unpaired, ...]:
-        return (*self.offset_map.unpaired, *self.old_unpaired)
-
-    @property
     def copies(self) -> tuple[Segment, ...]:
         """All copies, ascending in the source."""
-        return tuple(sorted((*self.offset_map.segments, *self.former)))
+        return tuple(sorted((*self.segments, *self.former)))
+
+    @property
+    def reached(self) -> int:
+        """Up to where copies and map reach in the source."""
+        return max([self.source_end, *(found.source_end for found in self.former)])
+
+    def inverse(self) -> "Route":
+        """From its target to its source: what lies there behind its end may be from the source or not.
+
+        What was copied again counts, too: where it went on from there, it may be alone.
+        """
+        return replace(
+            self,
+            source=self.target,
+            target=self.source,
+            segments=tuple(map(_inverted, self.segments)),
+            former=tuple(map(_inverted, self.old)),
+            unpaired=(),
+            lost=(),
+            doubted=self.doubted_at_source,
+            doubted_at_source=(*self.doubted, *_targets_of(self.unpaired), (self.target_end, _FAR)),
+            source_end=self.target_end,
+            target_end=self.reached,
+        )
 
     def goes(self, source: TopicPartition, target: TopicPartition) -> bool:
-        return is_same(self.offset_map.source, source) and is_same(self.offset_map.target, target)
+        return is_same(self.source, source) and is_same(self.target, target)
+
+
+def _inverted(segment: Segment) -> Segment:
+    return Segment(segment.target_start, segment.target_end, segment.source_start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,7 +476,6 @@ def without_paired(links: Sequence[Link]) -> tuple[Link, ...]:
 
 def brought(route: Route) -> Link:
     """The link of a map from there to here."""
-    offset_map = route.offset_map
     return Link(
         stretches=tuple(
             sorted(
@@ -460,8 +483,8 @@ def brought(route: Route) -> Link:
                 for found in route.copies
             )
         ),
-        there_end=max([offset_map.source_end, *(found.source_end for found in route.former)]),
-        decided_to=offset_map.source_end,
+        there_end=route.reached,
+        decided_to=route.source_end,
         unplaced_there=tuple(UnplacedThere(found, None) for found in route.doubted_at_source),
         unplaced_here=tuple(
             UnplacedHere((found.target_start, found.target_end), found.source_start)
@@ -474,7 +497,6 @@ def brought(route: Route) -> Link:
 
 def taken(route: Route) -> Link:
     """The link of a map from here to there."""
-    offset_map = route.offset_map
     return Link(
         stretches=tuple(
             sorted(
@@ -482,34 +504,24 @@ def taken(route: Route) -> Link:
                 for found in route.copies
             )
         ),
-        there_end=offset_map.target_end,
-        taken_to=offset_map.source_end,
+        there_end=route.target_end,
+        taken_to=route.source_end,
         unplaced_there=(
             *(
-                UnplacedThere((found.target_start, found.target_end), _next_start(offset_map, found))
+                UnplacedThere((found.target_start, found.target_end), _next_start(route, found))
                 for found in route.unpaired
             ),
             *(UnplacedThere(found, None) for found in route.doubted),
         ),
-        here_start=offset_map.source_start,
-        lost_here=_lost(offset_map),
+        here_start=route.source_start,
+        lost_here=route.lost,
     )
 
 
-def _lost(offset_map: OffsetMap) -> tuple[OffsetRange, ...]:
-    return tuple(
-        (found.source_start, found.source_end)
-        for found in offset_map.unmapped
-        if found.kind is UnmappedKind.LOST
-    )
-
-
-def _next_start(offset_map: OffsetMap, unpaired: Unpaired) -> int | None:
+def _next_start(route: Route, unpaired: Unpaired) -> int | None:
     """Where the map continues behind the place at which the flow stood, or that place where it has copied it again."""
-    following = bisect_right(offset_map.segments, unpaired.source_start, key=lambda found: found.source_end)
-    if following == len(offset_map.segments):
-        return None
-    return max(offset_map.segments[following].source_start, unpaired.source_start)
+    behind = (found for found in route.segments if found.source_end > unpaired.source_start)
+    return min((max(found.source_start, unpaired.source_start) for found in behind), default=None)
 
 
 def of_one_origin(to_there: Route, to_here: Route) -> Link:
@@ -517,7 +529,7 @@ def of_one_origin(to_there: Route, to_here: Route) -> Link:
     pairs = list(_origin_pairs(to_there.copies, to_here.copies))
     return Link(
         stretches=tuple(sorted(stretch for _, stretch in pairs)),
-        there_end=to_there.offset_map.target_end,
+        there_end=to_there.target_end,
         only_there=_not_at(to_there.copies, to_here),
         only_here=_not_at(to_here.copies, to_there),
         unplaced_there=(
@@ -532,8 +544,49 @@ def of_one_origin(to_there: Route, to_here: Route) -> Link:
             for found in to_here.unpaired
         ),
         here_start=min((found.target_start for found in to_here.copies), default=None),
-        lost_here=tuple(_images(_lost(to_there.offset_map), to_here.copies)),
+        lost_here=tuple(_images(to_there.lost, to_here.copies)),
     )
+
+
+def taken_on(first: Route, second: Route) -> Link:
+    """The link of a chain from here to there: what came to its middle, and went on from there."""
+    link = of_one_origin(second, first.inverse())
+    return replace(
+        link,
+        only_there=(),
+        taken_to=first.source_end,
+        unplaced_there=(*link.unplaced_there, *_unknown(second, first.inverse())),
+        lost_here=(*link.lost_here, *first.lost),
+    )
+
+
+def brought_on(first: Route, second: Route) -> Link:
+    """The link of a chain from there to here."""
+    inverse = first.inverse()
+    link = of_one_origin(inverse, second)
+    return replace(
+        link,
+        only_here=(),
+        decided_to=first.source_end,
+        brings_copies=first.is_relay,
+        unplaced_there=(*link.unplaced_there, *_unknown(inverse, second)),
+    )
+
+
+def _unknown(to_there: Route, to_here: Route) -> Iterator[UnplacedThere]:
+    """Where those lie there of which it is not known whether they came here."""
+    for found in _images(to_here.doubted_at_source, to_there.copies):
+        yield UnplacedThere(found, None)
+
+
+def _images(ranges: Iterable[OffsetRange], copies: Sequence[Segment]) -> Iterator[OffsetRange]:
+    """Where source offsets lie at the target."""
+    for start, end in ranges:
+        for copy in copies:
+            low, high = max(start, copy.source_start), min(end, copy.source_end)
+            if low < high:
+                shift = copy.target_start - copy.source_start
+                yield low + shift, high + shift
 
 
 def _origin_pairs(to_there: Sequence[Segment], to_here: Sequence[Segment]) -> Iterator[tuple[int, Stretch]]:
@@ -554,9 +607,7 @@ def _not_at(copies: Iterable[Segment], other: Route) -> tuple[OffsetRange, ...]:
         (
             (start + copy.target_start - copy.source_start, end + copy.target_start - copy.source_start)
             for copy in copies
-            for start, end in without(
-                (max(copy.source_start, other.offset_map.source_end), copy.source_end), held
-            )
+            for start, end in without((max(copy.source_start, other.source_end), copy.source_end), held)
         ),
         (),
     )
@@ -579,7 +630,7 @@ def _there_of(to_there: Route, origin_offset: int) -> int:
         for found in to_there.copies
         if found.source_end > origin_offset
     )
-    return min(starts, default=to_there.offset_map.target_end)
+    return min(starts, default=to_there.target_end)
 
 
 def pairs_there(links: Iterable[Link]) -> list[OffsetRange]:
@@ -629,7 +680,7 @@ class KnownFlows:
     def routes(self) -> list[Route]:
         begun = [self._route_of(flow) for flow in self.flows]
         to_begin = [
-            Route(offset_map=_empty_map(way), is_begun=False)
+            Route(source=way.source, target=way.target, is_begun=False)
             for way in self.ways
             if not any(one.goes(way.source, way.target) for one in begun)
         ]
@@ -677,9 +728,15 @@ class KnownFlows:
         sound = list(_sound(old, self._found(flow.source, but=flow), self._found(flow.target, but=flow)))
         old_segments, sound_segments = [one.segment for one in old], [one.segment for one in sound]
         return Route(
-            offset_map=after,
-            old=tuple(sorted(sound_segments)),
-            old_unpaired=tuple(old_unpaired(flow.rows)),
+            source=after.source,
+            target=after.target,
+            segments=after.segments,
+            old=tuple(sound_segments),
+            former=tuple(_not_again(sound_segments, after)),
+            unpaired=(*after.unpaired, *old_unpaired(flow.rows)),
+            lost=tuple(
+                (one.source_start, one.source_end) for one in after.unmapped if one.kind is UnmappedKind.LOST
+            ),
             doubted=leftover(
                 (*_targets(before), *_targets_of(old_segments)),
                 (*_targets(after), *_targets_of(sound_segments)),
@@ -687,6 +744,9 @@ class KnownFlows:
             doubted_at_source=leftover(
                 _sources([*before.segments, *old_segments]), _sources([*after.segments, *sound_segments])
             ),
+            source_start=after.source_start,
+            source_end=after.source_end,
+            target_end=after.target_end,
         )
 
     def _reported(self, flow: RecordedFlow) -> RecordedFlow:
@@ -726,18 +786,12 @@ class KnownFlows:
         )
 
 
-def _empty_map(way: PartitionPair) -> OffsetMap:
-    return OffsetMap(
-        flow="",
-        source=way.source,
-        target=way.target,
-        segments=(),
-        unmapped=(),
-        unpaired=(),
-        source_start=0,
-        source_end=0,
-        target_end=0,
-    )
+def _not_again(old: Iterable[Segment], offset_map: OffsetMap) -> Iterator[Segment]:
+    """Old copies of what has not been copied again."""
+    again = _sources(offset_map.segments)
+    for found in old:
+        for start, end in without((found.source_start, found.source_end), again):
+            yield Segment(start, end, start + found.target_start - found.source_start)
 
 
 def _targets(offset_map: OffsetMap) -> list[OffsetRange]:
@@ -837,160 +891,3 @@ def _sound(
         end = min([segment.source_end, *cuts])
         if segment.source_start < end:
             yield OldCopy(Segment(segment.source_start, end, segment.target_start), at_ms)
-
-
-# Composition --------------------------------------------------------------------------------------
-# A chain of two maps as one map: from the source of the first to the target of the second.
-#
-# What the second has not come to is beyond the end, and what it began behind is before the start. What the
-# second left out is left out, for the second's reason. Of unpaired records of either nobody knows where in
-# the source they are from: not before the place where the first map stood.
-
-
-_Piece = Segment | Unmapped
-_Kind = TypeVar("_Kind", Segment, Unmapped, Segment | Unmapped)
-
-
-def composed(first: Route, second: Route) -> Route:
-    """The route of a chain; a second flow that does not relay carries nothing of the first: that is no chain."""
-    offset_map = _composed_map(first.offset_map, second.offset_map)
-    through = [*second.offset_map.segments, *second.old]
-    old = [*_through(first.old, through), *_through(first.offset_map.segments, second.old)]
-    reached = max((found.source_end for found in through), default=0)
-    unknown = [*first.doubted, (first.offset_map.target_end, reached)]
-    return Route(
-        offset_map=offset_map,
-        old=tuple(sorted(old)),
-        old_unpaired=(
-            *_unpaired(first.old_unpaired, second.old_unpaired, first.offset_map, through),
-            *_unpaired(first.offset_map.unpaired, (), first.offset_map, second.old),
-        ),
-        doubted=leftover((*second.doubted, *_images(unknown, through)), ()),
-        doubted_at_source=leftover(
-            (*first.doubted_at_source, *_origins(second.doubted_at_source, first.copies)), ()
-        ),
-        is_begun=first.is_begun and second.is_begun,
-        is_relay=first.is_relay,
-    )
-
-
-def _through(segments: Iterable[Segment], following: Iterable[Segment]) -> Iterator[Segment]:
-    """Where copies of a first map went by a second one."""
-    held = list(following)
-    for segment in segments:
-        shift = segment.source_start - segment.target_start
-        for found in held:
-            low = max(segment.target_start, found.source_start)
-            high = min(segment.target_end, found.source_end)
-            if low < high:
-                yield Segment(low + shift, high + shift, found.target_start + low - found.source_start)
-
-
-def _images(ranges: Iterable[OffsetRange], segments: Iterable[Segment]) -> Iterator[OffsetRange]:
-    held = list(segments)
-    for start, end in ranges:
-        for found in held:
-            low, high = max(start, found.source_start), min(end, found.source_end)
-            if low < high:
-                shift = found.target_start - found.source_start
-                yield low + shift, high + shift
-
-
-def _origins(ranges: Iterable[OffsetRange], segments: Iterable[Segment]) -> Iterator[OffsetRange]:
-    swapped = (Segment(found.target_start, found.target_end, found.source_start) for found in segments)
-    yield from _images(ranges, swapped)
-
-
-def _composed_map(first: OffsetMap, second: OffsetMap) -> OffsetMap:
-    start, end = _source_of(first, second.source_start), _source_of(first, second.source_end)
-    pieces = _joined_up(list(_carried(first, second, start, end)), second)
-    segments = tuple(piece for piece in pieces if isinstance(piece, Segment))
-    left_out = tuple(piece for piece in pieces if isinstance(piece, Unmapped))
-    return OffsetMap(
-        flow=f"{first.flow}, {second.flow}",
-        source=first.source,
-        target=second.target,
-        segments=segments,
-        unmapped=left_out,
-        unpaired=tuple(
-            sorted(
-                _unpaired(first.unpaired, second.unpaired, first, second.segments),
-                key=lambda found: found.target_start,
-            )
-        ),
-        source_start=start,
-        source_end=end,
-        target_end=second.target_end,
-        epoch_starts=first.epoch_starts,
-    )
-
-
-def _source_of(offset_map: OffsetMap, target_offset: int) -> int:
-    """The source offset of the first record at or behind a target offset; the end of the map without one."""
-    following = bisect_right(offset_map.segments, target_offset, key=lambda found: found.target_end)
-    if following == len(offset_map.segments):
-        return offset_map.source_end
-    found = offset_map.segments[following]
-    return found.source_start + max(target_offset - found.target_start, 0)
-
-
-def _carried(first: OffsetMap, second: OffsetMap, start: int, end: int) -> Iterator[_Piece]:
-    """What becomes of source offsets `[start, end)`, in order; what was left out does not say where yet."""
-    held = _pieces(second)
-    for piece in _pieces(first):
-        low, high = max(piece.source_start, start), min(piece.source_end, end)
-        if low >= high:
-            continue
-        if isinstance(piece, Unmapped):
-            yield replace(piece, source_start=low, source_end=high)
-            continue
-        shift = piece.source_start - piece.target_start
-        for found in _overlapping(held, low - shift, high - shift):
-            yield _moved(
-                found, max(low, found.source_start + shift), min(high, found.source_end + shift), shift
-            )
-
-
-def _pieces(offset_map: OffsetMap) -> list[_Piece]:
-    pieces: list[_Piece] = [*offset_map.segments, *offset_map.unmapped]
-    return sorted(pieces, key=lambda piece: piece.source_start)
-
-
-def _moved(piece: _Piece, start: int, end: int, shift: int) -> _Piece:
-    """A part of a piece of the second map, as it lies in the source of the first."""
-    if isinstance(piece, Unmapped):
-        return replace(piece, source_start=start, source_end=end)
-    return Segment(start, end, piece.target_start + start - shift - piece.source_start)
-
-
-def _joined_up(pieces: Sequence[_Piece], second: OffsetMap) -> list[_Piece]:
-    """The pieces, each stretch that was left out with the place where the target stood."""
-    first_target = next(
-        (piece.target_start for piece in pieces if isinstance(piece, Segment)), second.target_end
-    )
-    stood, reported = first_target, list[_Piece]()
-    for piece in pieces:
-        if isinstance(piece, Segment):
-            stood = piece.target_end
-            reported.append(piece)
-        else:
-            reported.append(replace(piece, target_start=stood))
-    return reported
-
-
-def _unpaired(
-    of_first: Iterable[Unpaired], of_second: Iterable[Unpaired], first: OffsetMap, through: Sequence[Segment]
-) -> Iterator[Unpaired]:
-    for found in of_second:
-        yield replace(found, source_start=_source_of(first, found.source_start))
-    for found in of_first:
-        for start, end in _images([(found.target_start, found.target_end)], through):
-            yield Unpaired(found.source_start, start, end)
-
-
-def _overlapping(pieces: Sequence[_Kind], start: int, end: int) -> Iterator[_Kind]:
-    """Those of ascending pieces that reach into source offsets `[start, end)`."""
-    following = bisect_right(pieces, start, key=lambda piece: piece.source_end)
-    while following < len(pieces) and pieces[following].source_start < end:
-        yield pieces[following]
-        following += 1
