@@ -44,7 +44,7 @@ class FlowEvents:
                 f"{source}-to-{target}",
                 self.logs[source],
                 self.logs[target],
-                RELAYING.get(world) == source,
+                RELAYING.get(world) == (source, target),
             )
             for source, target in WORLDS[world]
         ]
@@ -65,6 +65,10 @@ class FlowEvents:
         self._numbers = iter(range(100_000))
         self._pairs: dict[str, KnownPair] = {}
         """Of this moment, by where a group is."""
+
+    def is_relayed(self, cluster: str) -> bool:
+        """Whether a flow copies from there also what mirrors wrote."""
+        return RELAYING.get(self.world, ("none",))[0] == cluster
 
     def _tell(self, what: str) -> None:
         self.events.append(what)
@@ -220,7 +224,7 @@ class FlowEvents:
         self._tell(f"{log.cluster} lost all from {offset}")
 
     def _lose_what_is_relayed(self, log: Log, offset: int) -> None:
-        if RELAYING.get(self.world) == log.cluster:
+        if self.is_relayed(log.cluster):
             self.coming_again |= {one for one in log.numbers(offset) if self.native[one] != log.cluster}
 
     def _expire(self) -> None:
@@ -304,7 +308,7 @@ class FlowEvents:
         self._notice(flow)
         start, end = flow.source_end, min(flow.source_end + self.chance.randint(1, 3), flow.source.end)
         if start < end and (flow.recorded or flow.pending):
-            further = {"west"} if self.world in RELAYING else set()
+            further = {"west"} if self.is_relayed(flow.target.cluster) else set()
             self._decide(flow, start, end, {flow.target.cluster} | further)
             flow.pending.append(
                 flow.place(replace(lost(start, end, flow.target_end), cause=SyncCause.SKIPPED))
@@ -527,9 +531,10 @@ class Life(FlowEvents):
         )
 
     def is_carried(self, source: str, target: str) -> bool:
-        ways = set(WORLDS[self.world])
-        middle = RELAYING.get(self.world, "none")
-        return (source, target) in ways or ((source, middle) in ways and (middle, target) in ways)
+        ways = WORLDS[self.world]
+        return (source, target) in ways or any(
+            (source, middle) in ways and RELAYING.get(self.world) == (middle, target) for middle in self.logs
+        )
 
     def known_group(self, group: Group) -> KnownGroup:
         here, there = group.sides[group.at], group.sides.get(other_than(group.at))
@@ -658,7 +663,7 @@ class Life(FlowEvents):
         """What a group that goes on there from an offset never gets to see, though it is for it and lies there."""
         log = self.logs[there]
         unread = self.wanted(here, there, group) - read - self.taken_back
-        if RELAYING.get(self.world) == here:
+        if self.is_relayed(here):
             unread -= self.coming_again
         return unread & (log.numbers(log.log_start, offset) - log.numbers(offset))
 

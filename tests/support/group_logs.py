@@ -212,6 +212,7 @@ WORLDS = {
     "mesh": [("east", "west"), ("west", "east"), ("north", "east"), ("north", "west")],
     "chain": [("east", "north"), ("north", "west")],
     "relay": [("north", "east"), ("east", "west")],
+    "hub": [("east", "north"), ("north", "east"), ("north", "west")],
     "two_sources": [("east", "west"), ("north", "west")],
     "ring": [("east", "west"), ("west", "north"), ("north", "east")],
     "ring_back": [("west", "east"), ("north", "west"), ("east", "north")],
@@ -219,8 +220,8 @@ WORLDS = {
     "pair_and_out": [("east", "west"), ("west", "east"), ("west", "north"), ("east", "north")],
     "pair_beside": [("east", "west"), ("west", "east"), ("west", "north"), ("north", "west")],
 }
-RELAYING = {"chain": "north", "relay": "east"}
-"""By world the cluster whose flow copies also what mirrors wrote there."""
+RELAYING = {"chain": ("north", "west"), "relay": ("east", "west"), "hub": ("north", "west")}
+"""By world the flow that copies also what mirrors wrote at its source."""
 
 
 def begins(cut: LostEnd, flow: Flow) -> bool:
