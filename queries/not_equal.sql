@@ -31,7 +31,7 @@
 -- subject setting, by name: needed: as copying needs it; else as in topic_drift.
 --
 -- subject group, by name: no_commit and elsewhere: it is not where its commit (source_start) translates to by the maps
--- of all flows, as in group_translation (target_end; target_start is where it stands), with the status of that as
+-- of all flows, as in offset_translation (target_end; target_start is where it stands), with the status of that as
 -- cause; untranslated: the commit leads nowhere; metadata: that alone differs; target_alone: only the target has a
 -- commit, with the cause why the source has it no more; unread: commits at the source are hidden or unavailable;
 -- share_group: its place is not copied.

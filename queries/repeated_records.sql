@@ -1,5 +1,5 @@
 -- name:    repeated_records
--- answers: which records does each group read again that continues at another cluster where group_translation says?
+-- answers: which records does each group read again that continues at another cluster where offset_translation says?
 -- grain:   group_id, source_topic, source_partition, target_topic, range_start
 -- reads:   answered_pairs, asked_groups, group_places, group_reads, unread_pieces
 -- params:  from_cluster string, to_cluster string

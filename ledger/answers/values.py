@@ -65,7 +65,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a group continues at another cluster: `group_translation`, and what a time would mean.
+    """Where a group continues at another cluster: `offset_translation`, and what a time would mean.
 
     `committed_offset` None: the group has no commit on this partition. `target_offset` None: the status says why, and
     nothing is counted. `group_id` None: one offset was asked for. `others`: offsets from the place on that no flow

@@ -139,7 +139,7 @@ class SeenReturn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """All of it. `places`: answers of `group_translation`, `commits`: how old these are; `losses`: of each partition
+    """All of it. `places`: answers of `offset_translation`, `commits`: how old these are; `losses`: of each partition
     what would be lost.
 
     `not_copied`: topics of the pair that some flow has copied, and that no enabled flow copies. `elsewhere`: pairs of
@@ -291,7 +291,7 @@ class Scope:
     # -- groups ----------------------------------------------------------------------------------
 
     def among(self, rows: Sequence[Row]) -> list[Row]:
-        """The answers of `group_translation` that it is about, those of groups that do not move among them.
+        """The answers of `offset_translation` that it is about, those of groups that do not move among them.
 
         One whose place may not be set has none here.
         """

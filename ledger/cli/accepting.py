@@ -103,7 +103,6 @@ _OF_STATUSES: Mapping[str, str] = {
     TranslationStatus.NO_MAP: "nothing is recorded of a copy: auto.offset.reset decides",
     TranslationStatus.OTHER_INCARNATION: "the topic was created again since the commit: auto.offset.reset decides",
     TranslationStatus.OTHER_TARGET_INCARNATION: "the target topic was created again: auto.offset.reset decides",
-    TranslationStatus.MIRRORED: "nobody knows what the group has read of other mirrors: auto.offset.reset decides",
     "unavailable": "the group's coordinator does not answer: the group stays",
     "permitted_listed": "there may be groups that the mirror is not shown: they stay",
     NOT_RECORDED: "nobody has the group recorded now: its last recorded commits count",

@@ -170,11 +170,11 @@ def translate(
     at_ms: int | None = None,
     overrides: Mapping[str, Relation] = MappingProxyType({}),
 ) -> pa.Table:
-    """The answer of `group_translation`; with a time, beside it what each group would skip and repeat by it.
+    """The answer of `offset_translation`; with a time, beside it what each group would skip and repeat by it.
 
     With a flow that of what it copies. `overrides` stand in for tables of the snapshot.
     """
-    exact = catalog.query("group_translation")
+    exact = catalog.query("offset_translation")
     params: dict[str, Value] = {"from_cluster": clusters[0], "to_cluster": clusters[1], "flow": flow}
     if at_ms is None:
         return narrowed.run_query(exact, params, snapshot, overrides)

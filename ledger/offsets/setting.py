@@ -48,13 +48,12 @@ OTHER_GROUPS = ""
 
 
 Answer = Mapping[str, Any]
-"""A row of `group_translation`; of a share group it has the `group_type`, and says what its share-partition start
+"""A row of `offset_translation`; of a share group it has the `group_type`, and says what its share-partition start
 offset comes to."""
 WITHOUT_OFFSET = (
     TranslationStatus.NO_MAP,
     TranslationStatus.OTHER_INCARNATION,
     TranslationStatus.OTHER_TARGET_INCARNATION,
-    TranslationStatus.MIRRORED,
 )
 """Statuses that have no offset: accepted by name they leave the partition to `auto.offset.reset`, or to what the group
 has committed at the target."""

@@ -64,7 +64,7 @@ from ledger.words import counted, duration, instant, some_of
 # The position sheet: where every group of a cluster continues at another, compared with what that one has
 # now.
 #
-# It is computed from answers of `group_translation` and from the target itself, and set as it is: nothing
+# It is computed from answers of `offset_translation` and from the target itself, and set as it is: nothing
 # that is in it depends on who asks. Computed again it says what is lacking still, so whoever sets it again,
 # after a crash too, comes to the same end.
 

@@ -7,8 +7,7 @@ from enum import StrEnum
 class TranslationStatus(StrEnum):
     """Why a translation is what it is. The first that applies, in this order, is reported.
 
-    The first four come without an offset. `mirrored` is said by `offset_translation` alone, which goes by the map of
-    one flow; all others are said by `group_translation`.
+    The first three come without an offset.
     """
 
     @classmethod
@@ -22,8 +21,6 @@ class TranslationStatus(StrEnum):
     """The commit was made on another topic id: the topic was recreated. Target offset: none."""
     OTHER_TARGET_INCARNATION = "other_target_incarnation"
     """The topic there was deleted, or has another topic id. Target offset: none."""
-    MIRRORED = "mirrored"
-    """Others' records lie where one flow cannot know whether the group has read them. Target offset: none."""
     NO_COMMIT_EMPTY = "no_commit_empty"
     """Commits on the topic, none for this partition, which is empty there. Target offset: the log start."""
     NO_COMMIT = "no_commit"

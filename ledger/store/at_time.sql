@@ -1,4 +1,4 @@
--- Beside the answer of group_translation: what each group would skip, and read again, that continues at the offset of a
+-- Beside the answer of offset_translation: what each group would skip, and read again, that continues at the offset of a
 -- time instead (time_offset, view compared_offsets). Times are the producers', no commit has one, and the sides hold
 -- records in orders of their own. skipped: unread records that it would pass. repeated_by_time: read ones.
 with compared as (

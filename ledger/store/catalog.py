@@ -49,8 +49,7 @@ VIEW_SUBJECTS = (
     "losses",
     "commits",
     "targets",
-    "earlier_copies",
-    "translation",
+    "truncations",
     "causes",
     "differences",
 )

@@ -35,7 +35,6 @@ from ledger.store.relations import relation_of
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.spans import (
     BETWEEN,
-    BY_FLOW,
     BY_LAG,
     BY_LOSS,
     MANY_GAPS,
@@ -55,11 +54,10 @@ _T = TypeVar("_T")
 _SYNCS = OFFSET_SYNCS.name
 QUESTIONS: Mapping[str, Question] = {
     **dict.fromkeys(
-        ("group_translation", "group_positions", "repeated_records", "consumed_not_copied"), OF_GROUPS
+        ("offset_translation", "group_positions", "repeated_records", "consumed_not_copied"), OF_GROUPS
     ),
     "one_sided_records": BETWEEN,
 }
-_BY_FLOW = frozenset({"offset_translation"})
 _IN_WHOLE = frozenset({"flow_losses", "flow_positions", "flow_status"})
 """By what of the offset syncs queries are answered: those that the places of groups touch, or what all come to."""
 _BY_LAST_ROWS: Mapping[str, frozenset[str]] = {
@@ -280,13 +278,10 @@ _read: WeakKeyDictionary[DeltaSnapshot, dict[str, Any]] = WeakKeyDictionary()
 def _of_spans(
     snapshot: DeltaSnapshot, name: str, params: Mapping[str, Value], shown: Mapping[str, Relation]
 ) -> dict[str, Relation] | None:
-    if name not in {*QUESTIONS, *_BY_FLOW, *_IN_WHOLE} or (found := _spans(snapshot)) is None:
+    if name not in {*QUESTIONS, *_IN_WHOLE} or (found := _spans(snapshot)) is None:
         return None
     if name in _IN_WHOLE:
         return _whole_spans(snapshot)
-    if name in _BY_FLOW:
-        by_flow = touched(BY_FLOW, snapshot, *found, {"flow": str(params["flow"])}, shown)
-        return None if by_flow is None else by_flow.shown
     sides = {"here": str(params["from_cluster"]), "there": str(params["to_cluster"])}
     between = touched(QUESTIONS[name], snapshot, *found, sides, shown)
     return None if between is None else between.shown

@@ -68,10 +68,6 @@ BETWEEN = Question(
 """About what the clusters `here` and `there` have, and groups of the one that are to continue at the other."""
 OF_GROUPS = replace(BETWEEN, files=("asked_spans.sql", *BETWEEN.files))
 """About these groups alone."""
-BY_FLOW = Question(
-    ("touched_by_flow.sql",), ("last_syncs", "source_truncations", "commit_places"), _COMMITS, _DATED
-)
-"""About commits at the source of the flow `flow`, by its maps alone."""
 BY_LAG = Question(("touched_by_lag.sql",), _ENDS, opened="rows > 1", measures=True)
 """How far the flow `flow` is behind the ends of its source that were measured last."""
 BY_LOSS = Question(

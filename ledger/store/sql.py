@@ -4,7 +4,6 @@ Values reach SQL only through the one-row relation `params`; SQL is never built 
 """
 
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -35,13 +34,9 @@ if TYPE_CHECKING:
 COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
 """Views with a row for each partition: joins with them are planned as what they are."""
 COMPUTED_FOR_A_FLOW = frozenset(
-    {"last_commits", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
-    | {"source_truncations", "ended_targets", "written_sources", "earlier_copies"}
-    | {"measured_positions", "measured_lags", "reading_levels", "reading_lags"}
+    {"current_maps", "ended_targets", "measured_positions", "measured_lags", "reading_levels", "reading_lags"}
 )
 """Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
-COMPUTED_WHERE_OTHERS_SHARE_IT = frozenset({"current_syncs"})
-"""It is wide, with a row for each offset sync: a view that reads it alone reads what it needs of it faster."""
 COMPUTED_FOR_LOSSES = frozenset({"measured_ends", "covered_ends", "passed_stretches", "unseen_ends"})
 """What `losable_partitions` reads several times over: its text has them a dozen times."""
 COMPUTED_FOR_AUDITS = frozenset({"effective_syncs"})
@@ -100,7 +95,7 @@ def make_views(
             or (is_of_losses and name in COMPUTED_FOR_LOSSES)
         ):
             _compute(connection, name, statement)
-        elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):
+        elif flow is not None and name in COMPUTED_FOR_A_FLOW:
             _compute(connection, name, statement, "where flow = $flow", {"flow": flow})
         else:
             connection.execute(_parsed(statement))
@@ -129,13 +124,6 @@ def _parsed(statement: str) -> duckdb.Statement:
 def _statements(text: str) -> Sequence[duckdb.Statement]:
     with _database().cursor() as connection:
         return connection.extract_statements(text)
-
-
-def _is_shared(name: str, statements: Mapping[str, str]) -> bool:
-    if name not in COMPUTED_WHERE_OTHERS_SHARE_IT:
-        return False
-    read = re.compile(rf"\b(?:from|join) {name}\b")
-    return sum(len(read.findall(statement)) for statement in statements.values()) > 1
 
 
 def _select(name: str, statement: str) -> str:

@@ -17,17 +17,12 @@ from effective_syncs
 where is_current;
 
 -- What a flow's map of a source partition reaches from and to, in the target that it went to last, and what it holds.
--- mirror_write_end: where the last records end that other flows had written to the source; null without any.
--- stripe_width: source offsets of about a thousandth of the map.
 create or replace temporary view current_maps as
 with sums as (
     select
         flow,
         map_number,
         min(source_start) as source_start,
-        max(
-            case when kind in ('copied', 'adopted') then end_of_gaps(gaps, 'mirror_write') end
-        ) as mirror_write_end,
         sum(case when kind in ('copied', 'adopted') then records else 0 end) as records,
         sum(case when kind in ('copied', 'adopted') then offsets_in(gaps) else 0 end) as gap_offsets,
         sum(case when kind = 'lost' then source_end - source_start else 0 end) as lost_offsets
@@ -48,8 +43,6 @@ select
     s.source_start,
     l.source_end,
     l.target_end,
-    s.mirror_write_end,
-    cast(floor((l.source_end - s.source_start) / 1000) as bigint) + 1 as stripe_width,
     cast(s.records as bigint) as records,
     cast(s.gap_offsets as bigint) as gap_offsets,
     cast(s.lost_offsets as bigint) as lost_offsets,

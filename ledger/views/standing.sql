@@ -1,6 +1,6 @@
 -- Where groups stand at two clusters, and where they would.
 
--- The answer of group_translation for each group that is asked of each pair.
+-- The answer of offset_translation for each group that is asked of each pair.
 create or replace temporary view group_answers as
 select
     p.pair_number, p.here_topic_id as source_topic_id, g.group_id, p.here_topic as source_topic,

@@ -80,7 +80,10 @@ class Consumers:
         self._cluster = cluster
         self._readings = readings
         self._tally = tally
-        self._groups = {name: self._draw_group(name) for name in _NAMES[: rng.randint(1, len(_NAMES))]}
+        self._groups = {
+            name: self._draw_group(name)
+            for name in (f"{cluster.alias}-{one}" for one in _NAMES[: rng.randint(1, len(_NAMES))])
+        }
 
     @property
     def groups(self) -> Mapping[str, Group]:

@@ -26,6 +26,7 @@ from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.readings import Found, Identity, Readings
 from tests.simulation.workload import TopicKind
+from tests.support.group_ledgers import Log, PairLedger
 
 _NOWHERE = float("inf")
 
@@ -61,6 +62,15 @@ class Sides:
     target_end: int
     first_at: Mapping[Identity, int]
     last_at: Mapping[Identity, int]
+
+    @property
+    def logs(self) -> tuple[Log, Log]:
+        """By their names, source and target."""
+        flow, name = self.way.flow, self.topic.name
+        return (
+            Log(flow.source, name, self.number),
+            Log(flow.target, flow.naming.target_name(name), self.number),
+        )
 
     @property
     def source_log(self) -> PartitionLog:
@@ -106,17 +116,17 @@ class Moves:
 
     def check(self) -> None:
         """Raises `AssertionError` for the first group that would skip a record."""
+        known = PairLedger(self.ledger.at(self.ledger.latest()))
         for way in self.ways:
-            rows = self._rows(way)
-            for sides in self._sides(way, rows):
-                answering = Answering(self.ledger, way.flow.name, rows[sides.topic.name, sides.number])
+            for sides in self._sides(way, self._rows(way)):
+                answering = Answering(known, *sides.logs)
                 self._check_every_offset(sides, answering)
                 self._check_groups(sides, answering)
 
     def check_queried(self) -> None:
         """The same for the groups alone, with the answers of the query `offset_translation`."""
         for way in self.ways:
-            answers = self._queried(way.flow.name)
+            answers = self._queried(way.flow)
             for sides in self._sides(way, self._rows(way)):
                 for commit, reader in self._commits(sides):
                     target_offset = answers[commit.group_id, commit.topic, commit.partition]
@@ -249,11 +259,11 @@ class Moves:
             ]
         return any(epoch is not None and epoch < later and end > lost for epoch, end in reached)
 
-    def _queried(self, flow: str) -> dict[tuple[str, str, int], int | None]:
+    def _queried(self, flow: FlowConfig) -> dict[tuple[str, str, int], int | None]:
         """Target offsets by group, source topic and partition."""
         answers = run_query(
             query("offset_translation"),
-            {"flow": flow},
+            {"from_cluster": flow.source, "to_cluster": flow.target, "flow": flow.name},
             self.ledger.at(self.ledger.latest()),
         ).to_pylist()
         return {

@@ -1,4 +1,4 @@
-"""Generated lives of two clusters as cases of `group_translation`, answered by the query and by the algebra."""
+"""Generated lives of two clusters as cases of `offset_translation`, answered by the query and by the algebra."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from tests.support.group_tables import names_of, recorded_group, recorded_pair, 
 # -- Lives as cases --------------------------------------------------------------------------------
 # What cuts logs into pieces shows only where much has happened: by hand that would be hundreds of rows.
 
-QUERY = catalog.query("group_translation")
+QUERY = catalog.query("offset_translation")
 SEEDS = (3, 5)
 SIDES = ("east", "west")
 _LIVES = 20

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from ledger.facts.syncs import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
-from tests.support.algebra.maps import OffsetMap
-from tests.support.algebra.translation import Commit, KnownMap, SeenEnd, truncations_of
+from tests.support.algebra.translation import Commit, SeenEnd
 from tests.support.ledger_rows import row
 
 Examples = TypeVar("Examples")
@@ -351,17 +350,6 @@ def ledger_of_partitions(partitions: Sequence[tuple[History, int | None]]) -> Me
 
 def offsets(history: History) -> range:
     return range(max(history.source_start - 2, 0), history.furthest + 3)
-
-
-def known_map(history: History, target_log_start: int | None) -> KnownMap:
-    """What the ledger says of one history."""
-    return KnownMap(
-        offset_map=OffsetMap.from_syncs(FLOW, history.syncs),
-        target_log_start=target_log_start,
-        truncations=truncations_of(
-            ((recorded.sync, recorded_at_ms(recorded)) for recorded in history.recorded), seen_ends(history)
-        ),
-    )
 
 
 def seen_ends(history: History) -> list[SeenEnd]:

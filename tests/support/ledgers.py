@@ -103,7 +103,7 @@ def delta_store(folder: Path, empty_ledger: Path) -> DeltaStore:
 
 
 COVERING = (
-    *("offset_translation", "failover_loss", "finished_groups", "lag_over_time", "lineage", "topic_drift"),
+    *("failover_loss", "finished_groups", "lag_over_time", "lineage", "topic_drift"),
     *("audit_l8_nothing_missing", "permission_gaps", "cluster_groups"),
 )
 """Queries that read every view but those of `not_equal`, which is too dear to be pasted, and those between clusters."""

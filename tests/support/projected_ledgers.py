@@ -30,13 +30,12 @@ BACK: Mapping[str, Value] = {"from_cluster": "west", "to_cluster": "east"}
 ASKED: tuple[tuple[str, Mapping[str, Value]], ...] = (
     ("flow_positions", {"flow": FLOW}),
     ("cluster_groups", {"cluster": "east"}),
-    ("group_translation", BOTH),
+    ("offset_translation", BOTH),
     ("replication_lag", {"flow": FLOW, "fresh_since_ms": 0}),
-    ("offset_translation", {"flow": FLOW}),
     ("flow_status", {"flow": FLOW_BACK}),
     ("flow_recording", {"flow": FLOW}),
     ("flow_losses", {"flow": FLOW}),
-    ("group_translation", BACK),
+    ("offset_translation", BACK),
 )
 """The first two are quick, and read projections of offset syncs and of checkpoints."""
 

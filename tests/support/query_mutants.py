@@ -39,33 +39,6 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "when e.high_watermark < m.target_end + coalesce(s.records, 0) then 0: < -> <=",
         }
     ),
-    "asked_stripes": frozenset(
-        {
-            # A place that is asked of in vain changes no other answer.
-            "where kind = 'unpaired' and records > 0: > -> >=",
-            # The stripe of the copy that a place lies in is asked anyway.
-            "min(case when t.last_copy_start > p.place then t.stripe end) as next_copy_stripe: > -> >=",
-            "max(case when s.target_start < s.target_end then s.source_start end) as last_copy_start: max( -> min(",
-        }
-    ),
-    "earlier_copies": frozenset(
-        {
-            # What lies elsewhere is left out in the end: these bound whose gaps are looked at.
-            "and o.source_end > m.source_start: o.source_end > m.source_start -> true",
-            "and o.source_start < m.source_end: o.source_start < m.source_end -> true",
-            "and o.source_end > m.source_start: > -> >=",
-            "and o.source_start < m.source_end: < -> <=",
-        }
-    ),
-    "next_stretches": frozenset(
-        {
-            # A stripe bounds what is compared; all that lies ahead of a place has the same answer.
-            "on w.map_number = s.map_number: w.map_number = s.map_number -> true",
-            "and s.stripe = a.stripe: s.stripe = a.stripe -> true",
-            # Unpaired records lie between offset syncs: no piece begins before them and ends behind.
-            "and s.piece_start >= a.place then s.piece_start: s.piece_start >= a.place -> true",
-        }
-    ),
     "cluster_commits": frozenset(
         {
             # A commit is not another offset than itself.
@@ -447,14 +420,53 @@ CLUSTER_COMMITS = parse_query("""-- name:    cluster_commits
 -- answers: what have groups committed, and since when is it known?
 -- grain:   cluster, group_id, topic, partition
 -- reads:   cluster_commits
--- columns: cluster string, group_id string, topic string, partition int, committed_offset bigint,
---          first_read_ms bigint, made_after_ms bigint, absent_since_ms bigint
-select cluster, group_id, topic, partition, committed_offset, first_read_ms, made_after_ms, absent_since_ms
+-- columns: cluster string, group_id string, topic string, topic_id string, partition int, committed_offset bigint,
+--          first_read_ms bigint, made_after_ms bigint, absence string, absent_since_ms bigint
+select
+    cluster, group_id, topic, topic_id, partition, committed_offset,
+    first_read_ms, made_after_ms, absence, absent_since_ms
 from cluster_commits
 order by cluster, group_id, topic, partition
 """)
 
-VIEW_QUERIES = (CURRENT_MAPS, GROUP_MOVES, DECIDED_EXTRAS, COMMITTED_TOPICS, CLUSTER_COMMITS)
+SOURCE_TRUNCATIONS = parse_query("""-- name:    source_truncations
+-- answers: from which offsets on did the source of a map lose its end, and when was that recorded?
+-- grain:   flow, source_topic, source_topic_id, source_partition, source_start
+-- reads:   last_syncs, source_truncations
+-- columns: flow string, source_topic string, source_topic_id string, source_partition int, source_start bigint,
+--          recorded_at_ms bigint
+select l.flow, l.source_topic, l.source_topic_id, l.source_partition, t.source_start, t.recorded_at_ms
+from source_truncations as t
+inner join last_syncs as l on l.map_number = t.map_number
+order by l.flow, l.source_topic, l.source_topic_id, l.source_partition, t.source_start
+""")
+
+ENDED_TARGETS = parse_query("""-- name:    ended_targets
+-- answers: which maps lead to a topic that is gone, or lives again?
+-- grain:   flow, source_topic, source_topic_id, source_partition
+-- reads:   ended_targets, last_syncs
+-- columns: flow string, source_topic string, source_topic_id string, source_partition int
+select l.flow, l.source_topic, l.source_topic_id, l.source_partition
+from ended_targets as t
+inner join last_syncs as l on l.map_number = t.map_number
+order by l.flow, l.source_topic, l.source_topic_id, l.source_partition
+""")
+
+SUPERSESSIONS = parse_query("""-- name:    supersessions
+-- answers: from where on is what a partition had recorded by a round no copy any more, at the source and at the target?
+-- grain:   flow, source_topic, source_topic_id, source_partition, recorded_order
+-- reads:   supersessions
+-- columns: flow string, source_topic string, source_topic_id string, source_partition int, recorded_order bigint,
+--          source_cut bigint, target_cut bigint
+select flow, source_topic, source_topic_id, source_partition, recorded_order, source_cut, target_cut
+from supersessions
+order by flow, source_topic, source_topic_id, source_partition, recorded_order
+""")
+
+VIEW_QUERIES = (
+    *(CURRENT_MAPS, GROUP_MOVES, DECIDED_EXTRAS, COMMITTED_TOPICS, CLUSTER_COMMITS),
+    *(SOURCE_TRUNCATIONS, ENDED_TARGETS, SUPERSESSIONS),
+)
 
 
 # -- Views -----------------------------------------------------------------------------------------

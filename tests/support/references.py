@@ -181,7 +181,6 @@ def _statuses() -> Iterator[str]:
     rows = (
         (f"`{status}`", *_when_and_where(meaning), _in_a_reset_file(status))
         for status, meaning in meanings(TranslationStatus).items()
-        if status in catalog.query("group_translation").statuses
     )
     return table(("status", "when", "target offset", "in a reset file"), *rows)
 

@@ -6,13 +6,12 @@ read is kept beside, so that an answer can be judged without any map.
 """
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
 from ledger.facts.syncs import GapCause, SyncCause, TopicPartition
-from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
-from tests.support.algebra.maps import OffsetMap
-from tests.support.algebra.translation import Commit, KnownMap, SeenEnd, truncations_of
+from tests.simulation.ledger.tables import Row
+from tests.support.algebra.translation import SeenEnd
 from tests.support.histories import History, sync_row
 from tests.support.ledger_rows import row
 
@@ -219,44 +218,6 @@ class TwoWays:
         """The target's retention deletes some of its oldest records."""
         self.west.log_start = self.chance.randint(0, self.west.end)
 
-    def known(self) -> KnownMap:
-        rows = self.there.recorded
-        return KnownMap(
-            offset_map=OffsetMap.from_syncs(THERE, self.there.syncs),
-            target_log_start=self.west.log_start,
-            is_source_written=self.is_two_way,
-            truncations=truncations_of(
-                ((recorded.sync, self.recorded_at_ms[index]) for index, recorded in enumerate(rows)),
-                self.seen_ends,
-            ),
-        )
-
-    def commit_of(self, group: Group) -> Commit:
-        """From the rows that were appended, the last of them last."""
-        last = group.seen[-1]
-        same = [seen for seen in group.seen if seen["committed_offset"] == last["committed_offset"]]
-        others = [seen for seen in group.seen if seen["committed_offset"] != last["committed_offset"]]
-        return Commit(
-            offset=int(str(last["committed_offset"])),
-            topic_id="east-id",
-            leader_epoch=None if last["leader_epoch"] is None else int(str(last["leader_epoch"])),
-            made_after_ms=max((int(str(seen["read_at_ms"])) for seen in others), default=None),
-            first_read_ms=min(int(str(seen["read_at_ms"])) for seen in same),
-        )
-
-    def judged_groups(self) -> list[Group]:
-        """Those whose commit a recorder saw, without what no ledger can tell."""
-        return [group for group in self.groups if group.seen and not group.was_untold]
-
-    def skipped(self, group: Group, target_offset: int) -> set[int]:
-        """What a group never gets to see that goes on at west from an offset, as far as the flows are to bring it.
-
-        Where nobody copies back, what applications write at west was never the group's.
-        """
-        passed = self.west.numbers(self.west.log_start, target_offset)
-        others = set() if self.is_two_way else self.written_at_west
-        return passed - group.seen_read - self.taken_back - others
-
     def rows(self, number: int) -> dict[str, list[Row]]:
         """What the ledger holds of this life, under topics of its own."""
         syncs: list[Row] = []
@@ -277,16 +238,6 @@ class TwoWays:
             "high_watermarks": [row("high_watermarks", **start), *map(_seen_row, self.seen_ends)],
         }
         return {table: [_numbered(one, number) for one in found] for table, found in rows.items()}
-
-
-def snapshot_of(lives: Sequence[TwoWays]) -> MemorySnapshot:
-    """A ledger of several lives."""
-    ledger = MemoryLedger()
-    ledger.append("writers", [row("writers", event="claimed", flow=THERE, source_cluster="east")])
-    for number, life in enumerate(lives):
-        for table, rows in life.rows(number).items():
-            ledger.append(table, rows)
-    return ledger.at(ledger.latest())
 
 
 def _seen_row(seen: SeenEnd) -> Row:

@@ -94,9 +94,7 @@ def check_translations(history: History, findings: PairingResult) -> None:
     offsets = [r.offset for r in history.target.records]
     copied = set(history.origins.values())
     for commit in range(offset_map.source_start, offset_map.source_end + 1):
-        target_offset = offset_map.translate(commit).target_offset
-        assert target_offset is not None
-        landing = bisect_left(offsets, target_offset)
+        landing = bisect_left(offsets, offset_map.next_target(commit))
         unread = [
             (r.timestamp, r.content)
             for r in history.readable()

@@ -249,7 +249,8 @@ def test_no_audit_objects_to_the_story(audit: str) -> None:
 
 
 def test_the_commit_translates_as_the_story_says() -> None:
-    (answer,) = run_query(catalog.query("offset_translation"), {"flow": FLOW}, Story()).to_pylist()
+    sides = {"from_cluster": "east", "to_cluster": "west"}
+    (answer,) = run_query(catalog.query("offset_translation"), sides, Story()).to_pylist()
     assert (answer["committed_offset"], answer["target_offset"], answer["status"]) == (1400, 1380, "exact")
     assert "`billing` at offset 1,400. That commit translates to 1,380." in " ".join(PROTOCOL.split())
     (commit,) = CONTENTS["offsets_set"]["commits"]

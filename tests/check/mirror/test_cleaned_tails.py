@@ -149,8 +149,7 @@ class CleanedLife:
         survives = {record.offset for record in readable}
         offset_map = OffsetMap.from_syncs("flow", self.syncs)
         for commit in range(self.source.end + 1):
-            answer = offset_map.translate(commit).target_offset
-            assert answer is not None
+            answer = offset_map.next_target(commit)
             left = {r.offset for r in self.target.readable()}
             last_copies = {source: at for at, source in truth.items() if source in survives and at in left}
             unread = [at for source, at in last_copies.items() if source >= commit]

@@ -15,7 +15,7 @@ from tests.support.group_logs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow,
 from tests.support.histories import adopted, copied, lost, started, superseded, unpaired
 
 STATUS = TranslationStatus
-QUERY = catalog.query("group_translation")
+QUERY = catalog.query("offset_translation")
 
 
 def gap(start: int, end: int, cause: GapCause = GapCause.MIRROR_WRITE) -> Gap:

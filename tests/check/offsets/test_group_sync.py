@@ -223,7 +223,7 @@ class Recorded(Ledger):
 
     def translate(self, groups: Collection[str]) -> Sequence[Mapping[str, Any]]:
         sides = {"from_cluster": "east", "to_cluster": "west"}
-        found = run_query(catalog.query("group_translation"), sides, self.kept.at(self.kept.latest()))
+        found = run_query(catalog.query("offset_translation"), sides, self.kept.at(self.kept.latest()))
         return [
             {**one, "outputs": None, "last_committed_offset": None}
             for one in found.to_pylist()

@@ -18,7 +18,7 @@ from tests.support.group_logs import WORLDS, Group, other_than
 from tests.support.group_tables import names_of, recorded_group, recorded_pair, snapshot_of
 
 STATUS = TranslationStatus
-QUERY = catalog.query("group_translation")
+QUERY = catalog.query("offset_translation")
 SEEDS, IN_WORLDS = st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))
 STORMS = settings(max_examples=50, print_blob=True, deadline=None)
 CALMS = settings(max_examples=40, print_blob=True, deadline=None)

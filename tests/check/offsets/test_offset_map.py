@@ -1,6 +1,6 @@
-"""The offset algebra against a brute force over pairs of records, on generated source logs."""
+"""Offset maps of generated histories: which records they pair, and which offset syncs make none."""
 
-from collections.abc import Set
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from ledger.errors import InvalidValueError
 from ledger.facts.history import Segment, expand
 from ledger.facts.syncs import Gap, GapCause, OffsetSync, SyncCause, effective, recording_order
-from ledger.offsets.statuses import TranslationStatus
-from tests.support.algebra.maps import OffsetMap, Translation
+from tests.support.algebra.maps import OffsetMap
 from tests.support.algebra.stretches import Unmapped, UnmappedKind, Unpaired
 from tests.support.histories import (
     SOURCE,
@@ -28,77 +27,40 @@ from tests.support.histories import (
 )
 
 PRINTED = settings(print_blob=True, deadline=None)
-STATUS = TranslationStatus
 
 
-def brute_force(history: History, committed_offset: int, log_start: int | None) -> Translation:
-    """The same rule over single records: no segment, no bisection, no arithmetic on ranges."""
-    by_map = history.pairs.get(committed_offset, brute_next(history, committed_offset))
-    earlier = history.earlier(log_start)
-    answer = min([by_map, *(target for source, target in earlier.items() if source >= committed_offset)])
-    readable = max(answer, log_start or 0)
-    return Translation(
-        readable,
-        brute_status(history, committed_offset, earlier=earlier.keys(), expired=readable > answer),
-        readable - answer,
-        max(0, committed_offset - history.source_end),
-    )
+@PRINTED
+@given(histories())
+def test_a_map_pairs_the_records_of_a_history(history: History) -> None:
+    offset_map = OffsetMap.from_syncs("flow", history.syncs)
+    assert dict(pairs(offset_map.segments)) == history.pairs
+    assert dict(pairs(offset_map.earlier)) == history.earlier()
 
 
-def brute_next(history: History, committed_offset: int) -> int:
-    """The first record after the last one read, be it paired or not; the end when there is none."""
-    read = [target for source, target in history.pairs.items() if source < committed_offset]
+def pairs(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
+    for one in segments:
+        yield from (
+            (offset, one.target_start + offset - one.source_start)
+            for offset in range(one.source_start, one.source_end)
+        )
+
+
+@PRINTED
+@given(histories())
+def test_what_is_next_is_so_record_by_record(history: History) -> None:
+    offset_map = OffsetMap.from_syncs("flow", history.syncs)
+    for offset in range(history.furthest + 3):
+        earlier = [target for source, target in history.earlier().items() if source >= offset]
+        by_map = history.pairs.get(offset, brute_next(history, offset))
+        assert offset_map.next_target(offset) == min([by_map, *earlier]), offset
+
+
+def brute_next(history: History, source_offset: int) -> int:
+    """The first record after the last one before an offset, be it paired or not; the end when there is none."""
+    before = [target for source, target in history.pairs.items() if source < source_offset]
     unpaired = {target for _, start, end in history.unpaired for target in range(start, end)}
-    following = [t for t in {*history.pairs.values(), *unpaired} if t > max(read, default=-1)]
+    following = [t for t in {*history.pairs.values(), *unpaired} if t > max(before, default=-1)]
     return min(following, default=history.target_end)
-
-
-def brute_status(
-    history: History, committed_offset: int, *, earlier: Set[int], expired: bool
-) -> TranslationStatus:
-    verdicts = {
-        STATUS.BEFORE_FIRST: committed_offset < history.source_start,
-        STATUS.LOST: committed_offset in history.lost - earlier,
-        STATUS.EXPIRED_ON_TARGET: expired,
-        STATUS.EXACT: committed_offset in {*history.pairs, *earlier}
-        or (
-            committed_offset in history.gaps
-            and any(source > committed_offset for source in {*history.pairs, *earlier})
-        ),
-        STATUS.AT_END: committed_offset in {*history.gaps, history.source_end},
-        STATUS.AHEAD: committed_offset > history.source_end,
-    }
-    return next(status for status, holds in verdicts.items() if holds)
-
-
-@PRINTED
-@given(histories(), st.one_of(st.none(), st.integers(0, 120)))
-def test_every_offset_translates_as_the_records_say(history: History, log_start: int | None) -> None:
-    offset_map = OffsetMap.from_syncs("flow", history.syncs)
-    for committed_offset in range(max(history.source_start - 2, 0), history.furthest + 3):
-        expected = brute_force(history, committed_offset, log_start)
-        assert offset_map.translate(committed_offset, log_start) == expected, committed_offset
-
-
-@PRINTED
-@given(histories())
-def test_a_translation_never_passes_an_unread_record(history: History) -> None:
-    offset_map = OffsetMap.from_syncs("flow", history.syncs)
-    for committed_offset in range(history.furthest + 3):
-        landed = offset_map.translate(committed_offset).target_offset
-        assert landed is not None
-        there = [*history.pairs.items(), *history.earlier().items()]
-        assert all(target >= landed for source, target in there if source >= committed_offset)
-
-
-@PRINTED
-@given(histories())
-def test_a_record_lands_on_its_copy(history: History) -> None:
-    offset_map = OffsetMap.from_syncs("flow", history.syncs)
-    earlier = history.earlier()
-    for source, target in history.pairs.items():
-        if source > max(earlier, default=-1):
-            assert offset_map.translate(source) == Translation(target, STATUS.EXACT)
 
 
 @PRINTED
@@ -151,9 +113,7 @@ def test_unmapped_stretches_know_where_the_target_stood() -> None:
 def test_a_partition_that_is_only_started_has_a_place() -> None:
     offset_map = OffsetMap.from_syncs("flow", [started(100, 40)])
     assert (offset_map.segments, offset_map.unmapped) == ((), ())
-    assert offset_map.translate(99) == Translation(40, STATUS.BEFORE_FIRST)
-    assert offset_map.translate(100) == Translation(40, STATUS.AT_END)
-    assert offset_map.translate(101) == Translation(40, STATUS.AHEAD, ahead_offsets=1)
+    assert (offset_map.source_start, offset_map.source_end, offset_map.target_end) == (100, 100, 40)
 
 
 def test_a_row_that_lies_across_is_cut_with_its_gaps() -> None:
@@ -174,35 +134,12 @@ RESYNC = (copied(0, 10, 0), superseded(4, 10, 30))
 
 def test_old_copies_count_until_they_are_made_again() -> None:
     offset_map = OffsetMap.from_syncs("flow", RESYNC)
-    assert offset_map.translate(3) == Translation(3, STATUS.EXACT)
-    assert offset_map.translate(4) == Translation(4, STATUS.EXACT)
-    assert offset_map.translate(9) == Translation(9, STATUS.EXACT, ahead_offsets=5)
-    assert offset_map.translate(10) == Translation(30, STATUS.AHEAD, ahead_offsets=6)
+    assert offset_map.earlier == (Segment(4, 10, 4),)
     begun = OffsetMap.from_syncs("flow", [*RESYNC, copied(4, 9, 30)])
     assert begun.segments == (Segment(0, 4, 0), Segment(4, 9, 30))
     assert begun.earlier == (Segment(9, 10, 9),)
-    assert begun.translate(6) == Translation(9, STATUS.EXACT)
     again = OffsetMap.from_syncs("flow", [*RESYNC, copied(4, 10, 30)])
     assert again.earlier == ()
-    assert again.translate(6) == Translation(32, STATUS.EXACT)
-
-
-@pytest.mark.parametrize(
-    ("committed_offset", "log_start", "expected"),
-    [
-        (4, None, Translation(4, STATUS.EXACT)),
-        (7, None, Translation(7, STATUS.EXACT)),
-        (8, None, Translation(30, STATUS.EXACT)),
-        (4, 5, Translation(5, STATUS.LOST)),
-        (7, 8, Translation(30, STATUS.LOST)),
-        (3, 5, Translation(5, STATUS.EXPIRED_ON_TARGET, expired_offsets=2)),
-    ],
-)
-def test_old_copies_of_what_was_lost_instead_of_copied_again_count(
-    committed_offset: int, log_start: int | None, expected: Translation
-) -> None:
-    offset_map = OffsetMap.from_syncs("flow", [*RESYNC, lost(4, 8, 30), copied(8, 12, 30)])
-    assert offset_map.translate(committed_offset, log_start) == expected
 
 
 @pytest.mark.parametrize(
@@ -214,8 +151,17 @@ def test_old_copies_of_what_was_lost_instead_of_copied_again_count(
         ((superseded(4, 10, 30), superseded(4, 4, 6, SyncCause.TARGET_TRUNCATED)), ((4, 6),)),
         ((superseded(4, 10, 30), superseded(2, 4, 30)), ((2, 10),)),
         ((superseded(4, 10, 30), copied(4, 10, 30, Gap(6, 7, GapCause.COMPACTED))), ()),
+        ((superseded(4, 10, 30), lost(4, 8, 30), copied(8, 12, 30)), ((4, 8),)),
     ],
-    ids=["taken back", "taken back later", "up to the target's end", "later end", "twice", "left out"],
+    ids=[
+        "taken back",
+        "taken back later",
+        "up to the target's end",
+        "later end",
+        "twice",
+        "left out",
+        "lost",
+    ],
 )
 def test_old_copies_are_those_that_both_logs_hold(
     rows: tuple[OffsetSync, ...], earlier: tuple[tuple[int, int], ...]
@@ -239,33 +185,17 @@ def test_a_map_is_of_the_target_that_the_flow_went_to_last() -> None:
     gone_on = replace(superseded(4, 10, 0), target=replace(TARGET, topic_id="other"))
     offset_map = OffsetMap.from_syncs("flow", [copied(0, 10, 50), gone_on])
     assert (offset_map.target.topic_id, offset_map.segments) == ("other", ())
-    assert offset_map.translate(3) == Translation(0, STATUS.BEFORE_FIRST)
-    assert offset_map.translate(4) == Translation(0, STATUS.AT_END)
 
 
-UNPAIRED = (copied(0, 5, 0), unpaired(5, 5, 3), lost(5, 9, 8))
-
-
-def test_a_commit_does_not_pass_records_that_nobody_can_place() -> None:
-    offset_map = OffsetMap.from_syncs("flow", UNPAIRED)
+def test_records_that_nobody_can_place_lie_at_the_target_alone() -> None:
+    offset_map = OffsetMap.from_syncs("flow", [copied(0, 5, 0), unpaired(5, 5, 3), lost(5, 9, 8)])
     assert offset_map.unpaired == (Unpaired(5, 5, 8),)
-    assert offset_map.translate(4) == Translation(4, STATUS.EXACT)
-    assert offset_map.translate(5) == Translation(5, STATUS.LOST)
-    assert offset_map.translate(9) == Translation(5, STATUS.AT_END)
 
 
-def test_a_commit_passes_unpaired_records_below_a_record_of_its_own() -> None:
-    offset_map = OffsetMap.from_syncs("flow", [*UNPAIRED, copied(9, 12, 8)])
-    assert offset_map.translate(8) == Translation(5, STATUS.LOST)
-    assert offset_map.translate(9) == Translation(8, STATUS.EXACT)
-    assert offset_map.translate(12) == Translation(11, STATUS.AT_END)
-
-
-def test_what_others_wrote_behind_adopted_records_is_passed() -> None:
+def test_what_others_wrote_behind_adopted_records_is_not_unpaired() -> None:
     others = replace(unpaired(5, 5, 3), records=0)
     offset_map = OffsetMap.from_syncs("flow", [adopted(0, 5, 0), others])
     assert offset_map.unpaired == ()
-    assert offset_map.translate(5) == Translation(8, STATUS.AT_END)
 
 
 @pytest.mark.parametrize(("target_start", "unpaired_there"), [(8, 1), (7, 0)])
@@ -282,7 +212,6 @@ def test_a_gap_may_have_stood_higher_than_a_truncated_target() -> None:
     rows = [copied(0, 5, 0), copied(5, 9, 20, Gap(5, 7, GapCause.CONTROL)), superseded(7, 9, 10)]
     offset_map = OffsetMap.from_syncs("flow", rows)
     assert offset_map.target_end == 10
-    assert offset_map.translate(6) == Translation(10, STATUS.AT_END)
     offset_map = OffsetMap.from_syncs("flow", [*rows, copied(7, 9, 10)])
     assert offset_map.segments == (Segment(0, 5, 0), Segment(7, 9, 10))
 
@@ -313,28 +242,6 @@ def test_an_order_of_recording() -> None:
         order(2, 2, superseded(6, 7, 0)),
     ]
     assert sorted(oldest_first) == oldest_first
-
-
-@pytest.mark.parametrize(
-    ("committed_offset", "expected"),
-    [
-        (9, Translation(102, STATUS.BEFORE_FIRST, expired_offsets=2)),
-        (10, Translation(102, STATUS.EXPIRED_ON_TARGET, expired_offsets=2)),
-        (11, Translation(102, STATUS.EXPIRED_ON_TARGET, expired_offsets=1)),
-        (12, Translation(102, STATUS.EXACT)),
-        (13, Translation(103, STATUS.LOST)),
-        (20, Translation(108, STATUS.AT_END)),
-        (24, Translation(108, STATUS.AHEAD, ahead_offsets=4)),
-    ],
-)
-def test_the_first_status_that_applies(committed_offset: int, expected: Translation) -> None:
-    offset_map = OffsetMap.from_syncs("flow", [copied(10, 13, 100), lost(13, 15, 103), copied(15, 20, 103)])
-    assert offset_map.translate(committed_offset, 102) == expected
-
-
-def test_a_lost_stretch_below_the_log_start_stays_lost() -> None:
-    offset_map = OffsetMap.from_syncs("flow", [lost(10, 15, 100), copied(15, 20, 100)])
-    assert offset_map.translate(12, 101) == Translation(101, STATUS.LOST, expired_offsets=1)
 
 
 OTHER_PARTITION = replace(SOURCE, partition=1)

@@ -71,7 +71,7 @@ class Moved:
         """What the ledger answers, set and recorded as the command does."""
         at = self.ledger.at(self.ledger.latest())
         asked: dict[str, Value] = {"from_cluster": "east", "to_cluster": "west", "flow": FLOW}
-        rows = sql.run_query(query("group_translation"), asked, at).to_pylist()
+        rows = sql.run_query(query("offset_translation"), asked, at).to_pylist()
         left = SourceCommits("east", source_commits(sql.cluster_commits(at, "east")))
         rules = Rules(Choice(accepted=("no_commit",)))
         settings = rules.judged(rows, TargetGroups.read(self.cluster, {"billing"}))
@@ -84,7 +84,7 @@ class Moved:
         at = self.ledger.at(self.ledger.latest())
         target = {"east": self.east, "west": self.cluster}[there]
         found = sql.run_query(
-            query("group_translation"), {"from_cluster": here, "to_cluster": there}, at
+            query("offset_translation"), {"from_cluster": here, "to_cluster": there}, at
         ).to_pylist()
         rules = Rules(Choice())
         sheet = compute_sheet(target, found, rules, from_cluster=here, cut="v2.cut", unread_groups={})

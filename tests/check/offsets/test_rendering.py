@@ -52,7 +52,7 @@ def translation_of(status: str, absence: str | None = None) -> pa.Table:
     return pa.Table.from_pylist([{**row, "target_offset": offset, "status": status, "absence": absence}])
 
 
-NEVER = ("no_map", "other_incarnation", "other_target_incarnation", "mirrored")
+NEVER = ("no_map", "other_incarnation", "other_target_incarnation")
 BY_NAME = ("lost", "expired_on_target", "ahead", "gone", "hidden", "no_commit")
 ALWAYS = (
     *("no_commit_empty", "before_first", "unplaced", "extras", "others"),

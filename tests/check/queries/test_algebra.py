@@ -1,4 +1,4 @@
-"""The SQL and the algebra state the same rules: translation and the expansion of offset syncs.
+"""The SQL and the algebra state the same rules: what holds of offset syncs, and their expansion.
 
 A query takes longer to be planned than to be answered, so several histories are the partitions of one ledger.
 """
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,77 +17,23 @@ from ledger.store import catalog
 from ledger.store.sql import connect, run_query
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
-from tests.support.algebra.maps import OffsetMap, Translation
+from tests.support.algebra.maps import OffsetMap
 from tests.support.algebra.stretches import Unmapped
-from tests.support.algebra.translation import translate_commit
 from tests.support.histories import (
     FLOW,
     History,
-    commit_at,
     examples,
-    group_of,
     histories,
-    known_map,
     ledger_of_partitions,
-    offsets,
 )
-from tests.support.two_way import THERE, lived, snapshot_of, topic_of
 
 PRINTED = settings(print_blob=True, deadline=None, max_examples=examples(check=4, soak=12))
 PARTITIONS = 5
 SEVERAL = st.lists(histories(), min_size=PARTITIONS, max_size=PARTITIONS)
-LOG_START = st.one_of(st.none(), st.integers(0, 120))
-LOG_STARTS = st.lists(LOG_START, min_size=PARTITIONS, max_size=PARTITIONS)
-Answer = tuple[int | None, str]
 
 
 def ledger_of(several: Sequence[History]) -> MemorySnapshot:
     return ledger_of_partitions([(history, None) for history in several])
-
-
-def expected_answers(history: History, log_start: int | None) -> dict[str, Translation]:
-    known = known_map(history, log_start)
-    return {group_of(offset): translate_commit([known], commit_at(offset)) for offset in offsets(history)}
-
-
-def answers(table: pa.Table) -> dict[tuple[int, str], Answer]:
-    return {
-        (row["source_partition"], row["group_id"]): (row["target_offset"], row["status"])
-        for row in table.to_pylist()
-    }
-
-
-@PRINTED
-@given(SEVERAL, LOG_STARTS)
-def test_sql_translates_every_offset_as_the_algebra(
-    several: list[History], log_starts: list[int | None]
-) -> None:
-    partitions = list(zip(several, log_starts, strict=True))
-    query = catalog.query("offset_translation")
-    params: dict[str, catalog.Value] = {"flow": FLOW}
-    assert answers(run_query(query, params, ledger_of_partitions(partitions))) == {
-        (number, group): (translation.target_offset, translation.status.value)
-        for number, (history, log_start) in enumerate(partitions)
-        for group, translation in expected_answers(history, log_start).items()
-    }
-
-
-@settings(PRINTED, max_examples=examples(check=2, soak=4))
-@given(st.lists(st.tuples(st.integers(0, 2**32), st.booleans()), min_size=12, max_size=12))
-def test_sql_and_algebra_agree_where_two_clusters_mirror_each_other(seeds: list[tuple[int, bool]]) -> None:
-    """And with several looks at the commits of a group, by clocks that differ."""
-    lives = [lived(seed, is_two_way=is_two_way) for seed, is_two_way in seeds]
-    params: dict[str, catalog.Value] = {"flow": THERE}
-    found = run_query(catalog.query("offset_translation"), params, snapshot_of(lives)).to_pylist()
-    expected = {
-        (topic_of(number), group.name): translate_commit([life.known()], life.commit_of(group))
-        for number, life in enumerate(lives)
-        for group in life.groups
-        if group.seen
-    }
-    assert {
-        (row["source_topic"], row["group_id"]): (row["target_offset"], row["status"]) for row in found
-    } == {key: (landed.target_offset, landed.status.value) for key, landed in expected.items()}
 
 
 def of_current(connection: duckdb.DuckDBPyConnection, columns: str, view: str) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from ledger.errors import InvalidValueError, UsageError
 from ledger.offsets.statuses import TranslationStatus
 from ledger.store import catalog
 from ledger.store.catalog import Named, parse_query
-from ledger.store.sql import COMPUTED_FOR_A_FLOW, COMPUTED_ONCE, COMPUTED_WHERE_OTHERS_SHARE_IT, connect
+from ledger.store.sql import COMPUTED_FOR_A_FLOW, COMPUTED_ONCE, connect
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.checkout import CHECKOUT
 from tests.support.ledger_rows import row
@@ -62,12 +62,8 @@ def test_a_wrong_header_is_refused(old: str, new: str, message: str) -> None:
         parse_query(HEADER.replace(old, new))
 
 
-def test_translations_have_one_list_of_statuses_in_one_order() -> None:
-    names = ("offset_translation", "group_translation")
-    found = {name: catalog.query(name).statuses for name in names}
-    for name, statuses in found.items():
-        assert list(statuses) == [status for status in TranslationStatus if status in statuses], name
-    assert set().union(*found.values()) == set(TranslationStatus)
+def test_a_translation_has_all_statuses_in_their_order() -> None:
+    assert catalog.query("offset_translation").statuses == tuple(TranslationStatus)
 
 
 def test_an_unknown_query_lists_the_known() -> None:
@@ -244,30 +240,15 @@ def test_every_file_of_views_is_read_in_its_order() -> None:
 
 # -- Views computed beforehand ---------------------------------------------------------------------
 
-FOR_A_FLOW = COMPUTED_FOR_A_FLOW | COMPUTED_WHERE_OTHERS_SHARE_IT
-
 
 def test_they_are_views() -> None:
-    assert set(catalog.view_names()) >= COMPUTED_ONCE | FOR_A_FLOW
-
-
-def test_a_wide_view_is_computed_only_where_several_views_read_it() -> None:
-    ledger = MemoryLedger()
-    made = {}
-    for query in ("flow_status", "offset_translation"):
-        with connect(ledger.at(ledger.latest()), {}, catalog.query(query).reads, "e->w") as connection:
-            made[query] = computed(connection)
-    assert {query: COMPUTED_WHERE_OTHERS_SHARE_IT & tables for query, tables in made.items()} == {
-        "flow_status": set(),
-        "offset_translation": COMPUTED_WHERE_OTHERS_SHARE_IT,
-    }
-    assert "current_maps" in made["flow_status"]
+    assert set(catalog.view_names()) >= COMPUTED_ONCE | COMPUTED_FOR_A_FLOW
 
 
 def test_queries_that_are_asked_about_no_flow_read_none() -> None:
     """Between clusters views are computed in their turn, those of a flow among them."""
     read = {
-        query.name: FOR_A_FLOW & set(catalog.views_of(query.reads))
+        query.name: COMPUTED_FOR_A_FLOW & set(catalog.views_of(query.reads))
         for query in catalog.queries().values()
         if "flow" not in query.parameter_names and not query.is_between_clusters
     }
@@ -276,24 +257,14 @@ def test_queries_that_are_asked_about_no_flow_read_none() -> None:
 
 def test_with_a_flow_they_have_its_rows_alone_and_without_one_all() -> None:
     ledger = MemoryLedger()
-    claims = [
-        row("writers", flow=flow, source_cluster="east", event="claimed", recorded_at_ms=1)
-        for flow in ("e->w", "e->n")
-    ]
-    ledger.append("writers", claims)
-    commit = {"cluster": "east", "group_id": "billing", "topic": "t", "committed_offset": 1}
-    ledger.append("checkpoints", [row("checkpoints", **commit)])
+    for flow in ("e->w", "e->n"):
+        ledger.append("offset_syncs", [row("offset_syncs", flow=flow, kind="started")])
     at = ledger.at(ledger.latest())
-    with connect(at, {}, ["last_commits"], "e->w") as of_one, connect(at, {}, ["last_commits"]) as of_all:
+    with connect(at, {}, ["current_maps"], "e->w") as of_one, connect(at, {}, ["current_maps"]) as of_all:
         assert flows_of(of_one) == ["e->w"]
         assert flows_of(of_all) == ["e->n", "e->w"]
 
 
 def flows_of(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    rows = connection.execute("select flow from last_commits order by flow").fetchall()
+    rows = connection.execute("select flow from current_maps order by flow").fetchall()
     return [flow for (flow,) in rows]
-
-
-def computed(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    rows = connection.execute("select table_name from duckdb_tables() where temporary").fetchall()
-    return {name for (name,) in rows}

@@ -39,7 +39,7 @@ def test_answers_between_clusters_alone_are_not_pasted() -> None:
     asked_between = {
         "consumed_not_copied",
         "group_positions",
-        "group_translation",
+        "offset_translation",
         "not_equal",
         "one_sided_records",
         "repeated_records",
@@ -48,7 +48,7 @@ def test_answers_between_clusters_alone_are_not_pasted() -> None:
 
 
 def test_views_between_clusters_are_computed_when_a_statement_names_one() -> None:
-    case, query = largest_case("group_translation"), catalog.query("group_translation")
+    case, query = largest_case("offset_translation"), catalog.query("offset_translation")
     with sealed(case, query.params, case.params(query)) as session:
         [found] = session.answers(query.sql)
     assert found is not None
@@ -83,7 +83,7 @@ def test_a_generated_history_is_answered_as_it_is_here(tmp_path: Path, empty_led
     print(f"MIRROR_LEDGER_SEED={SEED}")
     history = random_history(random.Random(SEED))
     at = filled(copied_to(tmp_path, empty_ledger), ledger_of(history, history.target_start + 2))
-    query = catalog.query(examples(check="flow_positions", soak="offset_translation"))
+    query = catalog.query("flow_positions")
     params = {name: FLOW if name == "flow" else False for name in query.parameter_names}
     expected = run_query(query, params, at).to_pylist()
     assert expected

@@ -30,13 +30,13 @@ WORLDS_OF_LEDGERS = st.lists(
     st.tuples(st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))), min_size=LIVES, max_size=LIVES
 )
 BETWEEN = (
-    "group_translation",
+    "offset_translation",
     "group_positions",
     "repeated_records",
     "consumed_not_copied",
     "one_sided_records",
 )
-OF_FLOWS = ("offset_translation", "flow_status", "flow_positions", "flow_losses", "flow_recording")
+OF_FLOWS = ("flow_status", "flow_positions", "flow_losses", "flow_recording")
 AUDITS = tuple(
     name
     for name, query in catalog.queries().items()

@@ -60,8 +60,7 @@ CHEAP: tuple[tuple[str, Mapping[str, Value]], ...] = (
 )
 ASKED: tuple[tuple[str, Mapping[str, Value]], ...] = (
     *CHEAP,
-    ("offset_translation", OF_FLOW),
-    ("group_translation", BETWEEN),
+    ("offset_translation", BETWEEN),
     ("flow_status", OF_FLOW),
     ("replication_lag", {**OF_FLOW, "fresh_since_ms": 0}),
 )
@@ -443,9 +442,7 @@ def test_projections_account_for_what_stays(archived: WithArchive) -> None:
     for name in FILLED:
         noted = Projection(days.path, name).noted(DeltaTable(table_uri(days.path, name)))
         assert noted is None or noted.rows == days.now().count(name)
-    assert "offset_syncs" in narrowed.for_question(
-        days.now(), catalog.query("offset_translation"), {"flow": "east-to-west"}
-    )
+    assert "offset_syncs" in narrowed.for_question(days.now(), catalog.query("offset_translation"), BETWEEN)
 
 
 def test_holes_behind_what_left_are_missed(later: Days) -> None:

@@ -235,7 +235,7 @@ def translated(config: MirrorConfig, source: Readings) -> Mapping[tuple[str, int
     at = answers.snapshot(config, None)
     source_ends = {place: records[-1].offset + 1 for place, records in source.items()}
     checkpoints = {"checkpoints": every_offset(source_ends, topic_ids(at))}
-    params: dict[str, catalog.Value] = {"flow": FLOW}
+    params: dict[str, catalog.Value] = {"from_cluster": "east", "to_cluster": "west", "flow": FLOW}
     found = sql.run_query(catalog.query("offset_translation"), params, at, checkpoints)
     return {
         (row["source_topic"], row["source_partition"], row["committed_offset"]): (

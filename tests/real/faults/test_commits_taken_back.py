@@ -138,7 +138,7 @@ def test_a_commit_lands_where_a_consumer_at_the_source_is_put_back_to(trio: Trio
             stamp = {"writer": "flow:f", "writer_epoch": 1, "round": number, "recorded_at_ms": 1}
             ledger.append("offset_syncs", [{**stamp, **sync_row(identity, sync)}])
         ledger.append("checkpoints", [row("checkpoints", **encode(one)) for one in commits])
-        params: dict[str, catalog.Value] = {"flow": "f"}
+        params: dict[str, catalog.Value] = {"from_cluster": "source", "to_cluster": "target"}
         answer = run_query(catalog.query("offset_translation"), params, ledger.at(ledger.latest()))
         assert {one["group_id"]: (one["target_offset"], one["status"]) for one in answer.to_pylist()} == {
             with_epoch: (BEFORE + WITHDRAWN, "truncated"),

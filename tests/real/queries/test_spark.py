@@ -16,12 +16,7 @@ def ledger(spark: SparkSession) -> SparkLedger:
     return SparkLedger(spark)
 
 
-TRANSLATION = "offset_translation"
-HERE = [
-    name
-    for name in COVERING
-    if name not in (TRANSLATION, "failover_loss", "finished_groups", "lag_over_time")
-]
+HERE = [name for name in COVERING if name not in ("failover_loss", "finished_groups", "lag_over_time")]
 """`make soak` has the others, and all cases: those Spark plans for up to a minute, as they read dozens of views."""
 
 
@@ -38,11 +33,6 @@ def test_views_of_operations_agree(ledger: SparkLedger) -> None:
 @pytest.mark.parametrize("query", VIEW_QUERIES, ids=lambda query: query.name)
 def test_a_view_that_no_query_reads_agrees(ledger: SparkLedger, query: Query) -> None:
     ledger.assert_same_views(largest_case(query.name), [query.name])
-
-
-def test_copies_from_before_a_resync_agree(ledger: SparkLedger) -> None:
-    case = next(case for case in cases_of(TRANSLATION) if "copies from before a resync" in case.title)
-    ledger.assert_same_views(case, ["earlier_copies"])
 
 
 def test_spark_takes_every_query_and_view_as_duckdb_does(ledger: SparkLedger) -> None:

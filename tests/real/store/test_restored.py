@@ -137,7 +137,8 @@ def _assert_every_offset_translates(flow: FlowUnderTest) -> None:
     ends = {place: records[-1].offset + 1 for place, records in source.items()}
     commits = {"checkpoints": every_offset(ends, topic_ids(at))}
     query = catalog.query("offset_translation")
-    found = sql.run_query(query, {"flow": FLOW}, at, commits).to_pylist()
+    sides = {"from_cluster": "east", "to_cluster": "west", "flow": FLOW}
+    found = sql.run_query(query, sides, at, commits).to_pylist()
     translated = {
         (row["source_partition"], row["committed_offset"]): row["target_offset"]
         for row in found

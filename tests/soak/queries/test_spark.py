@@ -35,7 +35,7 @@ def test_generated_history(ledger: SparkLedger, number: int) -> None:
 
 
 def test_every_view_that_is_printed_can_be_made(spark: SparkSession, tmp_path: Path) -> None:
-    at = written(tmp_path / "ledger", largest_case("offset_translation"))
+    at = written(tmp_path / "ledger", largest_case("finished_groups"))
     own = spark.newSession()
     for statement in for_spark(at).split(";\n"):
         if statement.strip():

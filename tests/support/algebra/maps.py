@@ -1,18 +1,8 @@
-"""Where a source offset lands on the target, by the map of one flow.
+"""The map of one flow: which source offsets became which target offsets.
 
-All ranges are half-open. There is one rule: an offset lands on its own record, else on the first record after
-the last copied one below it, and on the end of the map when there is none. Unpaired records count there,
-for nobody can tell that the group has read them. So a translation never passes an unread record of the map:
-following it may repeat records and never skips one. The statuses say why the answer is what it is.
-
-What mirrors wrote at the source is in no flow's map of it, so one map alone cannot tell where a group stands
-with it. There is no answer (`mirrored`) while such records lie at or behind the offset: at the target they may
-lie before the place where it lands. Nor is there where another flow writes to the source topic, and before that
-place the target holds a record that is not of this map: it may lie behind the map's end, or not have come there yet.
-`translation` has what else is to be known of a commit.
-A map is what holds after supersession, in the target incarnation that the flow went to last. What was
-superseded and is not copied again yet lies beyond its end. Copies of it that the target holds still are the only ones
-until then, and so are those of what was lost instead of copied again (`earlier_copies`): nothing passes them.
+All ranges are half-open. A map is what holds after supersession, in the target incarnation that the flow went to last.
+What was superseded and is not copied again yet lies beyond its end. Copies of it that the target holds still are the
+only ones until then, and so are those of what was lost instead of copied again (`earlier_copies`): nothing passes them.
 
 Invariants of an `OffsetMap`
     M1  segments and unmapped stretches tile the source: ascending, no hole, no overlap
@@ -20,7 +10,7 @@ Invariants of an `OffsetMap`
     M3  everything belongs to one flow, one source and one target partition, and one topic id of each
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,13 +20,11 @@ from ledger.facts.history import Segment, expand
 from ledger.facts.syncs import (
     LOST_AT_SOURCE,
     MAPPED,
-    GapCause,
     OffsetSync,
     SyncKind,
     TopicPartition,
     effective,
 )
-from ledger.offsets.statuses import TranslationStatus
 from tests.support.algebra.stretches import Unmapped, UnmappedKind, Unpaired, check_sync, unmapped, unpaired
 
 # Earlier copies -----------------------------------------------------------------------------------
@@ -100,21 +88,6 @@ class EpochStart:
     source_start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """Where a group resumes on the target.
-
-    `target_offset` is never below the target's log start, whatever the status: `expired_offsets` counts
-    what lies between the answer of the map and that start. `ahead_offsets` counts what was read beyond
-    the end of the map. Without an offset neither is counted.
-    """
-
-    target_offset: int | None
-    status: TranslationStatus
-    expired_offsets: int = 0
-    ahead_offsets: int = 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetMap:
     """All that holds of what one flow recorded of a source partition and topic id into a target partition.
@@ -173,102 +146,24 @@ class OffsetMap:
             earlier=earlier_copies(syncs, target=target, unmapped=left_out, source_end=last.source_end),
         )
 
-    def translate(
-        self, committed_offset: int, target_log_start: int | None = None, *, is_source_written: bool = False
-    ) -> Translation:
-        """Where a commit of this map's topic id lands on the target.
+    def next_target(self, source_offset: int) -> int:
+        """Where the first record lies that the map, or an earlier copy, has at a source offset or behind it.
 
-        `is_source_written`: another flow writes to the source topic, and this one leaves out what mirrors write.
+        Unpaired records behind the last copy before it count; without any the end of the map.
         """
-        earlier = list(self._earlier_from(committed_offset, target_log_start or 0))
-        answer = min([self._next_target(committed_offset), *(copy.target_start for copy in earlier)])
-        readable = answer if target_log_start is None else max(answer, target_log_start)
-        is_unreported = is_source_written and readable > self.held_to(target_log_start or 0)
-        if is_unreported or committed_offset < self.mirror_write_end:
-            return Translation(None, TranslationStatus.MIRRORED)
-        return Translation(
-            target_offset=readable,
-            status=self._status(
-                committed_offset,
-                is_copied_before=any(copy.source_start == committed_offset for copy in earlier),
-                is_followed=bool(earlier)
-                or any(one.source_end > committed_offset for one in self.segments[-1:]),
-                expired=readable > answer,
-            ),
-            expired_offsets=readable - answer,
-            ahead_offsets=max(committed_offset - self.source_end, 0),
-        )
-
-    @property
-    def mirror_write_end(self) -> int:
-        """The source offset after the last one that a mirror is known to have written; 0 without one."""
-        return max((one.source_end for one in self.unmapped if one.cause is GapCause.MIRROR_WRITE), default=0)
-
-    def held_to(self, target_start: int) -> int:
-        """The first target offset from `target_start` on at which no record of this map lies."""
-        stretches: list[Segment | Unpaired] = [*self.segments, *self.unpaired]
-        reached = target_start
-        for start, end in sorted((stretch.target_start, stretch.target_end) for stretch in stretches):
-            if start > reached:
-                break
-            reached = max(reached, end)
-        return reached
-
-    def start_after_epoch(self, leader_epoch: int) -> int | None:
-        """Where the first later leader epoch begins: no commit of this one can lie beyond. None without one."""
-        later = (start.source_start for start in self.epoch_starts if start.leader_epoch > leader_epoch)
-        return min(later, default=None)
-
-    def _next_target(self, committed_offset: int) -> int:
-        following = bisect_right(self.segments, committed_offset, key=lambda segment: segment.source_end)
+        following = bisect_right(self.segments, source_offset, key=lambda segment: segment.source_end)
         read_to = self.segments[following - 1].target_end if following else 0
+        unpaired = (one.target_start for one in self.unpaired if one.target_start >= read_to)
+        found = [self.target_end]
+        for segment in self.segments[following : following + 1]:
+            passed = source_offset - segment.source_start
+            found = [segment.target_start + passed] if passed >= 0 else [segment.target_start, *unpaired]
         if following == len(self.segments):
-            return self._first_unpaired(read_to, self.target_end)
-        segment = self.segments[following]
-        if segment.source_start > committed_offset:
-            return self._first_unpaired(read_to, segment.target_start)
-        return segment.target_start + committed_offset - segment.source_start
-
-    def _earlier_from(self, source_offset: int, target_offset: int) -> Iterator[Segment]:
-        """What of earlier copies has no lower offset than these, at the source and at the target."""
-        for copy in self.earlier:
-            passed = max(source_offset - copy.source_start, target_offset - copy.target_start, 0)
-            if passed < copy.source_end - copy.source_start:
-                yield Segment(copy.source_start + passed, copy.source_end, copy.target_start + passed)
-
-    def _first_unpaired(self, start: int, end: int) -> int:
-        """The first unpaired record among target offsets `[start, end)`, else `end`."""
-        following = bisect_left(self.unpaired, start, key=lambda unpaired: unpaired.target_start)
-        first = self.unpaired[following].target_start if following < len(self.unpaired) else end
-        return min(first, end)
-
-    def _status(
-        self, committed_offset: int, *, is_copied_before: bool, is_followed: bool, expired: bool
-    ) -> TranslationStatus:
-        if committed_offset < self.source_start:
-            return TranslationStatus.BEFORE_FIRST
-        stretch = self._unmapped_at(committed_offset)
-        if stretch is not None and stretch.kind is UnmappedKind.LOST and not is_copied_before:
-            return TranslationStatus.LOST
-        if expired:
-            return TranslationStatus.EXPIRED_ON_TARGET
-        if is_copied_before:
-            return TranslationStatus.EXACT
-        if stretch is not None:
-            return TranslationStatus.EXACT if is_followed else TranslationStatus.AT_END
-        return self._covered_status(committed_offset)
-
-    def _covered_status(self, committed_offset: int) -> TranslationStatus:
-        if committed_offset < self.source_end:
-            return TranslationStatus.EXACT
-        return TranslationStatus.AHEAD if committed_offset > self.source_end else TranslationStatus.AT_END
-
-    def _unmapped_at(self, committed_offset: int) -> Unmapped | None:
-        following = bisect_right(self.unmapped, committed_offset, key=lambda stretch: stretch.source_end)
-        if following == len(self.unmapped):
-            return None
-        stretch = self.unmapped[following]
-        return stretch if stretch.source_start <= committed_offset else None
+            found += unpaired
+        earlier = (one for one in self.earlier if one.source_end > source_offset)
+        return min(
+            [*found, *(one.target_start + max(source_offset - one.source_start, 0) for one in earlier)]
+        )
 
 
 def _epoch_starts(syncs: Sequence[OffsetSync]) -> tuple[EpochStart, ...]:

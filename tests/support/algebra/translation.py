@@ -1,8 +1,4 @@
-"""Where a group's commit lands on the target of one flow: what is known of the commit, the topics and the map.
-
-`OffsetMap.translate` places an offset. Here: which incarnation of which topic the commit and the map are about, whether
-the records that it was made on are still the source's, and whether it is there at all. The query
-`offset_translation` states the same rules set-wise, and a test holds the two together.
+"""Commits, and where the source truncated what they were made on.
 
 A commit cannot lie beyond the first record of a leader epoch later than its own: what lay there when it was made
 was truncated by the source (an unclean leader election), and a consumer there is put back to that place
@@ -17,12 +13,10 @@ earlier leader epoch than to where a later one begins.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ledger.clock import MARGIN_MS
 from ledger.facts.syncs import LOST_AT_SOURCE, Absence, GapCause, OffsetSync, SyncKind
-from ledger.offsets.statuses import TranslationStatus
-from tests.support.algebra.maps import OffsetMap, Translation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,58 +105,3 @@ def _begins_by(sync: OffsetSync) -> int:
     """A row may begin with what a cleaner had taken, of whatever epoch that was."""
     cleaned = (gap.source_end for gap in sync.gaps if gap.cause is GapCause.COMPACTED)
     return max(cleaned, default=sync.source_start)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownMap:
-    """A flow's map of one incarnation of a source partition, and what else the ledger knows about it.
-
-    `is_source_written`: another flow writes to the source topic, and this one leaves that out. `is_other_incarnation`:
-    the target topic that the map is about was deleted, or has another topic id by now.
-    """
-
-    offset_map: OffsetMap
-    target_log_start: int | None = None
-    is_source_written: bool = False
-    is_other_incarnation: bool = False
-    truncations: tuple[Truncation, ...] = ()
-
-    def translate(self, commit: Commit) -> Translation:
-        """Where a commit of this incarnation of the topic lands."""
-        if self.is_other_incarnation:
-            return Translation(None, TranslationStatus.OTHER_TARGET_INCARNATION)
-        offset = self.valid_to(commit)
-        landed = self.offset_map.translate(
-            offset, self.target_log_start, is_source_written=self.is_source_written
-        )
-        if landed.status not in _PLAIN:
-            return landed
-        if commit.absence is not None:
-            return replace(landed, status=_ABSENT[commit.absence])
-        if offset < commit.offset:
-            return replace(landed, status=TranslationStatus.TRUNCATED)
-        return landed
-
-    def valid_to(self, commit: Commit) -> int:
-        """The commit's offset, or the lower one from which on the source truncated what it was made on."""
-        starts = [commit.offset]
-        if commit.leader_epoch is None:
-            starts += [cut.source_start for cut in self.truncations if cut.may_be_after(commit.made_after_ms)]
-        elif (start := self.offset_map.start_after_epoch(commit.leader_epoch)) is not None:
-            starts.append(start)
-        return min(starts)
-
-
-def translate_commit(known: Iterable[KnownMap], commit: Commit) -> Translation:
-    """The translation of a commit, given what is known of one flow and source partition, a map per topic id."""
-    by_topic_id = {one.offset_map.source.topic_id: one for one in known}
-    if not by_topic_id:
-        return Translation(None, TranslationStatus.NO_MAP)
-    if commit.topic_id is None or commit.topic_id not in by_topic_id:
-        return Translation(None, TranslationStatus.OTHER_INCARNATION)
-    return by_topic_id[commit.topic_id].translate(commit)
-
-
-_PLAIN = frozenset({TranslationStatus.EXACT, TranslationStatus.AT_END})
-"""Statuses that say where an offset lies and nothing else: what is odd about its commit goes before them."""
-_ABSENT = {Absence.GONE: TranslationStatus.GONE, Absence.HIDDEN: TranslationStatus.HIDDEN}
