@@ -53,15 +53,20 @@ class Question:
     shares_reads: bool = False
 
 
-_DATED = "(not is_exact or n.span_number in (select span_number from dated_spans))"
-_COMMITS = ("cluster_commits", "last_high_watermarks")
 _ENDS = ("last_claims", "measured_ends", "ended_topics")
 BETWEEN = Question(
     ("touched_spans.sql",),
     ("source_truncations", "current_topics", "last_topics"),
     # The rows of a map's last round are spans of their own.
-    ("last_syncs", *_COMMITS, "committed_topics", "group_moves", "topic_readers"),
-    _DATED,
+    (
+        "last_syncs",
+        "cluster_commits",
+        "last_high_watermarks",
+        "committed_topics",
+        "group_moves",
+        "topic_readers",
+    ),
+    "(not is_exact or n.span_number in (select span_number from dated_spans))",
     unread="unread_copies",
     shares_reads=True,
 )

@@ -184,7 +184,7 @@ def recorded_lives(lives: Sequence[TwoWays]) -> MemoryLedger:
             high_watermark=life.east.end,
             read_at_ms=10**12,
         )
-        ledger.append("offset_syncs", life.rows(number)["offset_syncs"])
+        ledger.append("offset_syncs", life.offset_syncs(number))
         ledger.append("high_watermarks", [ends])
     return ledger
 
