@@ -422,7 +422,7 @@ def _compared_waits() -> Iterator[tuple[str, str, str, list[float]]]:
             ours, theirs = found[0], found[-1]
             _, _, settings = theirs["mirror"].partition(", ")
             yield (
-                f"{words}: p50 and p99{f', there with {settings}' if settings else ''}",
+                f"{words}: p50, p99{f', there {settings}' if settings else ''}",
                 f"{ours['p50']:,.1f} and {ours['p99']:,.1f} ms",
                 f"{theirs['p50']:,.1f} and {theirs['p99']:,.1f} ms",
                 [theirs[name] / ours[name] for name in ("p50", "p99")],
