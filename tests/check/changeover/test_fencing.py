@@ -549,7 +549,7 @@ def test_a_cluster_that_does_not_answer_is_unproven_by_word_alone() -> None:
     ):
         fence(asked(), site.parts(), WHY)
     with pytest.raises(
-        ClusterUnavailableError, match=r"apply the plan again; .* undo it .*mirror-ledger undo a1 "
+        ClusterUnavailableError, match=r"apply the plan again; .* undo it .*mirror-ledger undo a1\)"
     ):
         fence(asked(), site.parts(), Why(operation_id="a1"))
     assert rows(site) == []
