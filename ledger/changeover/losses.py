@@ -6,7 +6,15 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from ledger.changeover.plans import BY_PEOPLE, Apply, ChangeoverKind, FenceChoice, StepName, undo_command
+from ledger.changeover.plans import (
+    BY_PEOPLE,
+    Apply,
+    ChangeoverKind,
+    FenceChoice,
+    StepName,
+    apply_command,
+    undo_command,
+)
 from ledger.config.values import Figure, Objective
 from ledger.errors import PreconditionError
 from ledger.facts.cut_offsets import Cut
@@ -232,8 +240,8 @@ def require_all_copied(figures: Row, *, source: str, operation_id: str) -> None:
     advice = (
         "Undo it, and keep producers away"
         if is_known
-        else f"Have {source} recorded (mirror-ledger record {source}), then continue: mirror-ledger apply "
-        "PLAN_ID; or undo it"
+        else f"Have {source} recorded (mirror-ledger record {source}), then continue: "
+        f"{apply_command('PLAN_ID')}; or undo it"
     )
     where = by_topic([(row["source_topic"], row["partition"]) for row in figures["losses"]])
     raise PreconditionError(

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ledger.changeover.groups import MovedCommit, read_groups
-from ledger.changeover.plans import PlannedTopic
+from ledger.changeover.plans import PlannedTopic, apply_command
 from ledger.changeover.receipts import StepResult, Waits
 from ledger.changeover.static_members import static_words
 from ledger.clock import Clock
@@ -106,7 +106,7 @@ def drain(
         not_begun = [at for at, lacking in behind.items() if lacking is None]
         return f"{by_topic(not_begun)} not begun with{copied_by()}" if not_begun else None
 
-    patience.until(left, waits, advice="", then="Then continue: mirror-ledger apply PLAN_ID")
+    patience.until(left, waits, advice="", then=f"Then continue: {apply_command('PLAN_ID')}")
     return _drained(ends)
 
 
@@ -237,7 +237,7 @@ def _committed_behind(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> set
 GroupPlace = Checkpoint | ShareOffset
 """What is known of where a group stands on a partition."""
 
-_CONTINUE = "then continue: mirror-ledger apply PLAN_ID"
+_CONTINUE = f"then continue: {apply_command('PLAN_ID')}"
 _TELL = "Let the mirror's principal describe all groups there, and bring their coordinators back"
 
 

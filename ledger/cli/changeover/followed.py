@@ -2,7 +2,7 @@
 
 import time
 
-from ledger.changeover.plans import StepName
+from ledger.changeover.plans import StepName, apply_command
 from ledger.changeover.receipts import StepReports, Waits
 from ledger.cli.printing import confirmed, say
 from ledger.clock import repeated
@@ -41,7 +41,7 @@ class Followed:
         self._status.start()
         if not said_yes:
             raise PreconditionError(
-                f"not confirmed: {what}. Continue when it is so: mirror-ledger apply PLAN_ID"
+                f"not confirmed: {what}. Continue when it is so: {apply_command('PLAN_ID')}"
             )
         return "confirmed by the operator"
 
