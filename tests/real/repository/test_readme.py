@@ -33,7 +33,7 @@ BLOCKED = STOPPED = 4
 @pytest.fixture
 def reader(home: Path, tmp_path: Path) -> Iterator[Reader]:
     own = home_with_jars(tmp_path, home)
-    environment = {**os.environ, "MIRROR_LEDGER_HOME": str(own)}
+    environment = {**os.environ, "MIRROR_LEDGER_HOME": str(own), "COLUMNS": "160"}  # a plan cuts lines to fit
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
     environment.pop("MIRROR_LEDGER_CONFIG", None)
     yield Reader(tmp_path, environment)
