@@ -235,13 +235,20 @@ def quoted_lines(message: str) -> list[str]:
 
 
 def parsed_line(line: str) -> tuple[str, dict[str, object]]:
-    """The name of a command and what its options and arguments are; raises where something that it needs is lacking."""
+    """The name of a command and what its options and arguments are; raises where something that it needs is lacking.
+
+    An option that a person at a terminal is asked for, such as `--reason`, may be lacking.
+    """
     command: click.Command = cli
     words = shlex.split(line)
     while isinstance(command, click.Group):
         found = command.get_command(click.Context(command), words.pop(0))
         assert found is not None, line
         command = found
+    typed = {word.partition("=")[0] for word in words}
+    for option in command.params:
+        if isinstance(option, click.Option) and option.prompt and not typed.intersection(option.opts):
+            words += [option.opts[0], "asked at a terminal"]
     with command.make_context(command.name, words) as context:
         return str(command.name), dict(context.params)
 

@@ -147,6 +147,7 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     "map_stretches": frozenset({"partition by map_number: partition by map_number -> "}),
     # What is empty is left out by all that read it.
     "old_stretches": frozenset({"where h.source_start < h.source_end: < -> <="}),
+    "route_stretches": frozenset({"where source_start < sound_end;: < -> <="}),
     # Unpaired records of a link begin, and end, at places of their own.
     "link_unplaced_there": frozenset(
         "partition by k.link_number, u.source_start, u.target_start, u.target_end: "

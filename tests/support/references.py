@@ -8,7 +8,6 @@ name it and the place where it is to be changed. What a member of an enumeration
 
 import ast
 import inspect
-import json
 import re
 import textwrap
 from collections import Counter
@@ -414,9 +413,8 @@ def _compared() -> Iterator[str]:
 
 def _compared_waits() -> Iterator[tuple[str, str, str, list[float]]]:
     """How long records wait; of several ways to set MirrorMaker 2 the last one, which is set for that."""
-    kinds = json.loads(latency.KEPT.read_text(encoding="utf-8"))
-    paced = [one for one in kinds["results"] if one["case"] == "0 1000 0"]
-    idle = [one for one in kinds.get("first_seconds", ()) if one["case"] == "1000 after 15 s, 0 beside"]
+    paced = [one for one in kept(latency.KEPT) if one["case"] == "0 1000 0"]
+    idle = [one for one in kept(latency.KEPT, "first_seconds") if one["case"] == "1000 after 15 s, 0 beside"]
     for words, found in (("latency at 1,000/s", paced), ("first second after 15 s of silence", idle)):
         if found:
             ours, theirs = found[0], found[-1]
