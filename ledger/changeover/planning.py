@@ -1,7 +1,7 @@
 """A plan from what was seen: its scope and steps, what stands against it, and what it would cost."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -33,7 +33,7 @@ from ledger.offsets.setting import ADVICE, Outcome, OutputsStatus, oddities, pla
 from ledger.offsets.sheets import CommitsRead, repeat_figures, repeat_forecast, unread_words
 from ledger.offsets.statuses import TranslationStatus
 from ledger.roles import fresh_seconds
-from ledger.words import by_topic, counted, duration
+from ledger.words import by_topic, counted, duration, of_topic
 
 # Planned groups -----------------------------------------------------------------------------------
 # Groups that a plan would move: what stands against it because of them.
@@ -71,31 +71,7 @@ def group_blockers(
             f"the ledger has no committed offset of {', '.join(map(repr, sorted(unknown)))} at {seen.source.alias}",
         )
     yield from _of_nothing_copied(seen, places)
-    for row in places:
-        if row["group_id"] is None or row["status"] == NOT_COPIED_ANY_MORE:
-            continue
-        group = str(row["group_id"])
-        at = f"{group} at {row['source_topic']} partition {row['source_partition']}"
-        if row["target_offset"] is None and row["status"] in choices.accepted:
-            continue
-        if row["target_offset"] is None:
-            status = str(row["status"])
-            chosen = {"accepted": (status,)}
-            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {status}", status, group, chosen)
-        elif left := sorted(set(oddities(row)) - accepted):
-            why = f"{', '.join(left)} is not accepted"
-            yield Blocker(
-                BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {why}", why, group, {"accepted": tuple(left)}
-            )
-        elif (hindrance := seen.hindered.get(place_of(row))) is not None:
-            yield Blocker(
-                BlockerCode.GROUP_HINDERED_AT_TARGET,
-                f"{group} at {row['target_topic']} partition {row['target_partition']}: {hindrance}, "
-                f"{ADVICE[hindrance]}",
-                cause=str(hindrance),
-                group=group,
-                chosen={"overwrite_newer": True} if hindrance is Outcome.NEWER else {},
-            )
+    yield from _of_places(seen, places, choices.accepted, accepted)
     if at_work := sorted(groups & seen.active):
         yield Blocker(
             BlockerCode.GROUP_ACTIVE_AT_TARGET,
@@ -109,6 +85,40 @@ def group_blockers(
     }
     for words in unread_words(unread_groups):
         yield Blocker(BlockerCode.GROUPS_UNKNOWN, words.replace("_", " "))
+
+
+def _of_places(
+    seen: Seen, places: Sequence[Row], chosen: Collection[str], accepted: Collection[str]
+) -> Iterator[Blocker]:
+    """One of each group, topic and reason, with the partitions. `chosen`: what was accepted by name, `accepted`: what
+    is accepted of a group that has a place."""
+    partitions: dict[tuple[BlockerCode, str, str, str], list[int]] = {}
+    blockers: dict[tuple[BlockerCode, str, str, str], Blocker] = {}
+    for row in places:
+        if row["group_id"] is None or row["status"] == NOT_COPIED_ANY_MORE:
+            continue
+        group, code, side = str(row["group_id"]), BlockerCode.GROUP_WITHOUT_PLACE, "source"
+        choice: dict[str, Any]
+        if row["target_offset"] is None:
+            if row["status"] in chosen:
+                continue
+            cause = words = str(row["status"])
+            choice = {"accepted": (cause,)}
+        elif left := sorted(oddities(row).difference(accepted)):
+            cause = words = f"{', '.join(left)} is not accepted"
+            choice = {"accepted": tuple(left)}
+        elif (hindrance := seen.hindered.get(place_of(row))) is not None:
+            code, side = BlockerCode.GROUP_HINDERED_AT_TARGET, "target"
+            cause, words = str(hindrance), f"{hindrance}, {ADVICE[hindrance]}"
+            choice = {"overwrite_newer": True} if hindrance is Outcome.NEWER else {}
+        else:
+            continue
+        key = code, group, str(row[f"{side}_topic"]), cause
+        partitions.setdefault(key, []).append(row[f"{side}_partition"])
+        blockers.setdefault(key, Blocker(code, words, cause, group, choice))
+    for key, one in blockers.items():
+        _, group, topic, _ = key
+        yield replace(one, words=f"{group} at {of_topic(topic, partitions[key])}: {one.words}")
 
 
 def _of_nothing_copied(seen: Seen, places: Sequence[Row]) -> Iterator[Blocker]:

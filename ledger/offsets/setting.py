@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -318,14 +318,22 @@ what it seems, or a group begins where it never was. All others that have an off
 the target has."""
 
 
-def oddities(row: Mapping[str, object]) -> set[str]:
+def oddities(row: Mapping[str, Any]) -> frozenset[str]:
     """What is to be accepted about a row: its status, that its commit is not there any more, and that something which
     it has not read is not there any more, also where another status comes first; that outputs were not copied, and that
     nobody keeps its group recorded."""
-    found = {str(status) for status in ACCEPTABLE if status in (row["status"], row["absence"])}
-    found |= {NOT_COPIED} if row.get("outputs") == OutputsStatus.NOT_COPIED else set()
-    found |= {NOT_RECORDED} if row.get("is_recorded") is False else set()
-    return found | ({str(TranslationStatus.EXPIRED_ON_TARGET)} if row.get("expired") else set())
+    outputs, is_recorded = row.get("outputs"), row.get("is_recorded")
+    return _oddities(row["status"], row["absence"], outputs, is_recorded, bool(row.get("expired")))
+
+
+@cache  # of millions of rows all but a few are alike
+def _oddities(
+    status: str, absence: str | None, outputs: str | None, is_recorded: bool | None, has_expired: bool
+) -> frozenset[str]:
+    found = {str(one) for one in ACCEPTABLE if one in (status, absence)}
+    found |= {NOT_COPIED} if outputs == OutputsStatus.NOT_COPIED else set()
+    found |= {NOT_RECORDED} if is_recorded is False else set()
+    return frozenset(found | ({str(TranslationStatus.EXPIRED_ON_TARGET)} if has_expired else set()))
 
 
 def synced_before(rows: Iterable[Mapping[str, Any]]) -> dict[Place, Synced]:
@@ -612,7 +620,7 @@ class Rules:
             is_synced = former in self.synced.get(place_of(answer), ())
             lacking = oddities(answer) - set(self.choice.accepted)
             if lacking == _EXPIRED and former == answer["target_offset"] and not is_synced:
-                lacking = set()  # it stands there: somebody has accepted it
+                lacking = frozenset()  # it stands there: somebody has accepted it
             one = _planned(Setting(answer, former, Outcome.TO_BE_SET), target, self.choice, lacking, several)
             found.append(_unread(one) if is_synced else one)
         return found

@@ -16,7 +16,7 @@ from ledger.facts.direction import Directions, Promoted
 from ledger.facts.operations import RecordedStop
 from ledger.facts.roles import RoleVerdict
 from ledger.facts.tables import Row
-from ledger.offsets.setting import Outcome
+from ledger.offsets.setting import ADVICE, Outcome
 from ledger.topics.naming import NamingKind
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.fakes import FakeClock
@@ -379,6 +379,28 @@ def test_groups_move_with_all_that_they_read_and_others_stay() -> None:
         "one topic, from wherever it comes to both"
     )
     assert made(seen, groups=("auditors",)).plan.blockers == (BlockerCode.GROUP_WITHOUT_PLACE,)
+
+
+def test_partitions_of_a_topic_on_which_a_group_has_no_place_for_one_reason_are_one_blocker() -> None:
+    places = [
+        *(
+            place(source_partition=at, target_partition=at, status="no_commit", target_offset=None)
+            for at in (9, 0, 1, 2)
+        ),
+        place(source_partition=3, target_partition=3, status="gone"),
+        place("auditors", source_partition=4, target_partition=4, status="no_commit", target_offset=None),
+        place(source_partition=5, target_partition=5),
+        place(source_partition=6, target_partition=7),
+    ]
+    hindered = {("billing", "orders", at): Outcome.GROUP_DENIED for at in (5, 7)}
+    found = made(replace(SEEN, places=places, hindered=hindered)).blockers
+    denied = f"{Outcome.GROUP_DENIED}, {ADVICE[Outcome.GROUP_DENIED]}"
+    assert [one.words for one in found] == [
+        f"billing at orders partitions 5, 7: {denied}",
+        "auditors at orders partition 4: no_commit",
+        "billing at orders partition 3: gone is not accepted",
+        "billing at orders partitions 0-2, 9: no_commit",
+    ]
 
 
 def test_no_fence_at_all_needs_a_reason() -> None:
