@@ -65,6 +65,7 @@ BETWEEN = Question(
         "committed_topics",
         "group_moves",
         "topic_readers",
+        "partition_ways",
     ),
     "(not is_exact or n.span_number in (select span_number from dated_spans))",
     unread="unread_copies",

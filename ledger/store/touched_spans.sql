@@ -66,6 +66,28 @@ from sides as s
 inner join sides as t using (span_number)
 where s.is_source and not t.is_source;
 
+-- A way on which nothing is recorded yet ends where its logs begin.
+insert into map_ends (source_log, target_log, source_cluster, target_cluster, source_end, target_end, is_current)
+select s.log_number, t.log_number, w.source_cluster, w.target_cluster, 0, 0, true
+from partition_ways as w
+inner join span_logs as s
+    on s.cluster = w.source_cluster
+    and s.topic = w.source_topic
+    and s.topic_id = w.source_topic_id
+    and s.partition = w.source_partition
+inner join span_logs as t
+    on t.cluster = w.target_cluster
+    and t.topic = w.target_topic
+    and t.topic_id = w.target_topic_id
+    and t.partition = w.target_partition
+left join ways as b on b.source_log = s.log_number and b.target_log = t.log_number
+where b.source_log is null;
+
+insert into ways (source_log, target_log)
+select source_log, target_log
+from map_ends
+where map_number is null;
+
 -- Pairs of which the second rule tells.
 create temporary table plain_pairs as
 with between as (

@@ -65,6 +65,34 @@ where not is_deleted;
 -- Between which partitions of current topics flows copy, by the names that they have recorded: of these incarnations
 -- they may have recorded nothing. is_relayed: one of them copies also what flows wrote.
 create or replace temporary view partition_ways as
+with topic_ways as (
+    select flow, source_cluster, source_topic, target_cluster, target_topic
+    from last_syncs
+    group by flow, source_cluster, source_topic, target_cluster, target_topic
+),
+
+ways as (
+    select flow, source_cluster, source_topic, source_partition, target_cluster, target_topic, target_partition
+    from last_syncs
+    union
+    select
+        w.flow,
+        w.source_cluster,
+        w.source_topic,
+        s.partition as source_partition,
+        w.target_cluster,
+        w.target_topic,
+        t.partition as target_partition
+    from topic_ways as w
+    inner join last_high_watermarks as s
+        on s.cluster = w.source_cluster
+        and s.topic = w.source_topic
+    inner join last_high_watermarks as t
+        on t.cluster = w.target_cluster
+        and t.topic = w.target_topic
+        and t.partition = s.partition
+)
+
 select
     w.source_cluster,
     w.source_topic,
@@ -75,7 +103,7 @@ select
     t.topic_id as target_topic_id,
     w.target_partition,
     count(r.flow) > 0 as is_relayed
-from last_syncs as w
+from ways as w
 inner join current_topics as s
     on s.cluster = w.source_cluster
     and s.topic = w.source_topic

@@ -2,8 +2,10 @@
 
 No offset map has a say here. A group that is sent to an offset skips a record when it has not read it, when
 nothing that is readable from that offset on is that record, and when it lies below. What it has not read is
-what the cluster that it reads at has, or had, and where another flow copies the target back, whatever lies at
-the target: it would have come. What is not at the target yet, or is to be copied again, lands behind its end.
+what the cluster that it reads at has, or had; where another flow copies the target back, also what applications
+wrote there; and what flows are still to bring. What is not at the target yet, or is to be copied again, lands
+behind its end. Copies of records that a flow to the source has passed, because their own log had lost them or
+their topic was deleted, nobody there is to read.
 """
 
 from collections import Counter
@@ -36,7 +38,7 @@ class Way:
     """A flow, and whether another one copies its target topics back to its source.
 
     `left_out`: producer ids at the source whose records the flow does not copy. `not_carried_back`: those at the
-    target whose records no flow carries to the source.
+    target whose records the flow back does not copy.
     """
 
     flow: FlowConfig
@@ -163,14 +165,35 @@ class Moves:
             if offset >= position and producer_id not in way.left_out:
                 to_come.add(identity)
         comes_back = way.has_way_back and self._has_begun_back(way, topic.name, copy.name)
+        to_be_brought = self._to_be_brought(way.flow.source, topic, number)
         last_at = {
             identity: offset
             for offset, identity, producer_id in self.readings.readable(copy.name, copy.logs[number])
-            if identity in first_at or (comes_back and producer_id not in way.not_carried_back)
+            if identity in first_at
+            or identity in to_be_brought
+            or (comes_back and producer_id not in way.not_carried_back)
         }
         for identity in to_come:
             last_at.pop(identity, None)
         return Sides(way, topic, number, copy.topic_id, copy.logs[number].end, first_at, last_at)
+
+    def _to_be_brought(self, cluster: str, topic: MemoryTopic, number: int) -> set[Identity]:
+        """Records that flows to a partition have not come to yet."""
+        found: set[Identity] = set()
+        for way in self.ways:
+            if way.flow.target != cluster:
+                continue
+            rows = self._rows(way)
+            for name, origin in self.clusters[way.flow.source].topic_by_name.items():
+                if way.flow.naming.target_name(name) == topic.name and number < len(origin.logs):
+                    recorded = rows.get((name, number), ())
+                    position = _position(row for row in recorded if row["source_topic_id"] == origin.topic_id)
+                    found |= {
+                        identity
+                        for offset, identity, producer_id in self._owed(origin, origin.logs[number])
+                        if offset >= position and producer_id not in way.left_out
+                    }
+        return found
 
     def _has_begun_back(self, way: Way, name: str, copy_name: str) -> bool:
         """Whether a flow back has recorded anything of the topic: before, nobody can know of it by the ledger."""

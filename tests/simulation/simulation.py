@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ledger.config.values import FlowConfig
 from ledger.store.session import OperatorOperations
 from tests.simulation.accounts import Place, Row
 from tests.simulation.aftermath import Aftermath
@@ -447,21 +448,22 @@ class Simulation:
 
     def _way(self, drivers: FlowDrivers) -> Way:
         flow = drivers.flow
-        back = (flow.target, flow.source)
-        own = frozenset(drivers.flow.name for drivers in self.flows)
+        back = [
+            other.flow
+            for other in self.flows
+            if (other.flow.source, other.flow.target) == (flow.target, flow.source)
+        ]
         writers = self.rows("writers")
         return Way(
             flow,
-            has_way_back=any((other.flow.source, other.flow.target) == back for other in self.flows),
-            left_out=frozenset() if flow.relay else _producer_ids(writers, flow.source, besides=frozenset()),
-            not_carried_back=_producer_ids(writers, flow.target, besides=own),
+            has_way_back=bool(back),
+            left_out=_left_out(writers, flow),
+            not_carried_back=frozenset[int]().union(*(_left_out(writers, one) for one in back)),
         )
 
 
-def _producer_ids(writers: Iterable[Row], cluster: str, *, besides: frozenset[str]) -> frozenset[int]:
-    """Producer ids of the flows that write to a cluster."""
-    return frozenset(
-        int(row["producer_id"])
-        for row in writers
-        if row["target_cluster"] == cluster and row["flow"] not in besides
-    )
+def _left_out(writers: Iterable[Row], flow: FlowConfig) -> frozenset[int]:
+    """Producer ids of flows that write to the source of a flow, whose records it does not copy."""
+    if flow.relay:
+        return frozenset()
+    return frozenset(int(row["producer_id"]) for row in writers if row["target_cluster"] == flow.source)

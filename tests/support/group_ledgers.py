@@ -284,9 +284,12 @@ class PairLedger:
         return [flow for flow in self._flows if _ends_of(flow) & around]
 
     def _ways(self, flows: Iterable[str]) -> list[PartitionPair]:
-        """Between which partitions of current topics flows copy: where they did before, and by their configuration."""
+        """Between which partitions of current topics flows copy: where they did before, all partitions of the topics of
+        which they did one, and by their configuration."""
+        flows = [*flows]
         pairs = {
             *(pair for flow in flows for pair in self._recorded_ways.get(flow, ())),
+            *(pair for flow in flows for pair in self._ways_of_topics(flow)),
             *(pair for flow in flows for pair in self._configured_ways(flow)),
         }
         return [
@@ -311,6 +314,15 @@ class PairLedger:
         for row in self._rows("offset_syncs"):
             found.setdefault(row["flow"], set()).add((_log_of(row, "source"), _log_of(row, "target")))
         return found
+
+    def _ways_of_topics(self, flow: str) -> Iterator[tuple[Log, Log]]:
+        for source, target in {
+            (source._replace(partition=0), target._replace(partition=0))
+            for source, target in self._recorded_ways.get(flow, ())
+        }:
+            for log in self._logs:
+                if log == source._replace(partition=log.partition):
+                    yield log, target._replace(partition=log.partition)
 
     def _configured_ways(self, flow: str) -> Iterator[tuple[Log, Log]]:
         """By the topics that its configuration selects; none when the ledger has no whole configuration of it."""

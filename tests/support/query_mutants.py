@@ -136,11 +136,13 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "left join passed as w using (flow, map_number);: using (flow, map_number) -> using (map_number)",
         }
     ),
-    # A log of an id that its topic never had is one that nothing refers to.
+    # A log of an id, or a partition, that its topic never had is one that nothing refers to.
     "partition_ways": frozenset(
         {
             "on t.cluster = w.target_cluster: t.cluster = w.target_cluster -> true",
             "and t.topic = w.target_topic: t.topic = w.target_topic -> true",
+            "on s.cluster = w.source_cluster: s.cluster = w.source_cluster -> true",
+            "and s.topic = w.source_topic: s.topic = w.source_topic -> true",
         }
     ),
     # Stretches that follow each other say the same as one.
