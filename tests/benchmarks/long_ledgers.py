@@ -148,19 +148,24 @@ _CHECKPOINTS = f"""{PLACES},
         from rounds as r
         cross join range($groups) as g(number)
         where r.number % {SWEEP_ROUNDS} = 0 or r.number % {COMMIT_ROUNDS} = g.number % {COMMIT_ROUNDS}
+    ),
+
+    -- materialized: else DuckDB joins each of these with all places of its round first
+    commits as materialized (
+        select d.round, d.group_number, (d.group_number * $committed + c.number) % $partitions as place
+        from due as d
+        cross join range(least($committed, $partitions)) as c(number)
     )
 
     select
-        d.round,
-        'group-' || d.group_number as group_id,
+        c.round,
+        'group-' || c.group_number as group_id,
         p.topic,
         p.topic || '-source' as topic_id,
         p.partition,
-        greatest(p.source_end - 37 * (d.group_number % {COMMIT_ROUNDS} + 1), 0) as committed_offset
-    from due as d
-    cross join range(least($committed, $partitions)) as c(number)
-    inner join places as p
-        on p.round = d.round and p.place = (d.group_number * $committed + c.number) % $partitions
+        greatest(p.source_end - 37 * (c.group_number % {COMMIT_ROUNDS} + 1), 0) as committed_offset
+    from commits as c
+    inner join places as p on p.round = c.round and p.place = c.place
 """
 _OF_PARTITIONS = ("topic", "partition")
 
