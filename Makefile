@@ -60,7 +60,7 @@ site: bootstrap ## Build the documentation site of the documents, into build/sit
 pictures: bootstrap ## Take the pictures of README.md anew: the demonstration, and the page of a mirror at work in a Chromium
 	@$(BIN)/python -m tests.support.pictures
 
-bench: bootstrap ## Measure copying beside MirrorMaker 2, by name and by records, memory, idle topics and flows, days of a ledger, a downtime, plans, losses
+bench: bootstrap ## Measure copying beside MirrorMaker 2, by name and by records, memory, idle topics and flows, a downtime, plans, losses, days of a ledger
 	$(BIN)/python -m tests.benchmarks.mirror_speed
 	$(BIN)/python -m tests.benchmarks.latency
 	$(BIN)/python -m tests.benchmarks.by_name
@@ -69,10 +69,10 @@ bench: bootstrap ## Measure copying beside MirrorMaker 2, by name and by records
 	$(BIN)/python -m tests.benchmarks.idle_topics
 	$(BIN)/python -m tests.benchmarks.idle_topics --topics 1000 --busy
 	$(BIN)/python -m tests.benchmarks.idle_flows
-	$(BIN)/python -m tests.benchmarks.growth
 	$(BIN)/python -m tests.benchmarks.downtime
 	$(BIN)/python -m tests.benchmarks.planning
 	$(BIN)/python -m tests.benchmarks.failover_loss
+	$(BIN)/python -m tests.benchmarks.growth
 
 clean: ## Remove what was built or fetched
 	@if [ -x $(BIN)/mirror-ledger ]; then $(BIN)/mirror-ledger sandbox down; fi
