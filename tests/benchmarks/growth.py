@@ -2,14 +2,16 @@
 
     python -m tests.benchmarks.growth [--lengths LENGTH,...] [--runs 3] [--keep FOLDER] [--plot FILE]
 
-A length is rounds of five seconds times partitions, with `x2` both ways and `x1000g100` for a thousand groups that have
-commits on a hundred partitions each; its ledger is written as files (`long_ledgers`, `long_projections`), or taken from
-the folder where an earlier run kept it, and maintained by the command. Commands are whole processes, as people type
-them: medians of their time on the wall, their CPU time (user and system) and their peak of memory. Both clusters refuse
-connections. A driver's start is what one asks the ledger before its first round; an append is one round of its rows by
-the driver's own fact log. The CPU time is compared with a limit, because it hardly depends on what else the machine
-does; the plot shows it over length. A limit is a goal, and the program may be far from it: then the benchmark prints
-how far, measures all the rest, and fails at its end. A process that takes more than `MEMORY_MB` is ended.
+A length is rounds of five seconds times partitions, with `x2` both ways, `x1000g100` for a thousand groups that have
+commits on a hundred partitions each, and `xone` where one topic has all partitions, so that each of these groups has an
+answer for all of them; of `xone` what has a limit is measured. Its ledger is written as files (`long_ledgers`,
+`long_projections`), or taken from the folder where an earlier run kept it, and maintained by the command. Commands are
+whole processes, as people type them: medians of their time on the wall, their CPU time (user and system) and their peak
+of memory. Both clusters refuse connections. A driver's start is what one asks the ledger before its first round; an
+append is one round of its rows by the driver's own fact log. The CPU time is compared with a limit, because it hardly
+depends on what else the machine does; the plot shows it over length. A limit is a goal, and the program may be far from
+it: then the benchmark prints how far, measures all the rest, and fails at its end. A process that takes more than
+`MEMORY_MB` is ended.
 """
 
 import argparse
@@ -33,12 +35,17 @@ from ledger.facts.state import WriterClaim
 from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
-from tests.benchmarks.long_ledgers import FLOW, FLOW_BACK, Length, rows_to_append, write_ledger
+from tests.benchmarks.long_ledgers import FLOW, FLOW_BACK, Length, Topics, rows_to_append, write_ledger
 from tests.benchmarks.long_projections import project
 from tests.support.config_files import write_config
 
 DAY, YEAR = 17_280, 365 * 17_280
-LENGTHS = f"{DAY}x21,{30 * DAY}x21,{30 * DAY}x21x2,{YEAR}x21,{DAY}x1000x1000g100,{3 * DAY}x1000x1000g100"
+LENGTHS = ",".join(
+    (
+        *(f"{DAY}x21", f"{30 * DAY}x21", f"{30 * DAY}x21x2", f"{YEAR}x21"),
+        *(f"{DAY}x1000x1000g100", f"{3 * DAY}x1000x1000g100", f"{DAY}x998x1000g100xone"),
+    )
+)
 APPENDS = 200
 DEADLINE_S = 900.0
 MEMORY_MB = min(8_000.0, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2e6)
@@ -113,6 +120,7 @@ LIMITS_OF_MANY: Mapping[str, Limit] = {
     STATUS: Limit(3.0),
     PLAN: Limit(20.0, 2_000),
 }
+LIMITS_OF_ONE_TOPIC: Mapping[str, Limit] = {TRANSLATE: Limit(8.0, 2_000), PLAN: Limit(20.0, 2_500)}
 Costs = dict[str, dict[Length, Cost]]
 
 
@@ -171,13 +179,13 @@ def measured(folder: Path, length: Length, runs: int, only: str) -> Sequence[tup
     module = [sys.executable, "-m", "tests.benchmarks.growth", "--start", str(folder / "ledger")]
     asked["start of a driver"] = (module, False)
     for name, (command, may_have_blockers) in asked.items():
-        if only not in name:
+        if only not in name or not is_measured(name, length):
             continue
         fine = (0, _HAS_BLOCKERS) if may_have_blockers else (0,)
         cost = Cost.median(list(costs_of(command, configuration, fine, runs)))
         print(f"  {name:52} {cost} {excess(name, length, cost)}", flush=True)
         found.append((name, cost))
-    if not only:
+    if not only and length.topics == Topics.MIXED:
         with tempfile.TemporaryDirectory(dir=folder) as copy:
             append(linked(folder / "ledger", Path(copy) / "ledger"), length)
     return found
@@ -219,14 +227,29 @@ def commands(length: Length) -> Mapping[str, Sequence[str]]:
     }
 
 
+def limits_of(length: Length) -> Mapping[str, Limit]:
+    """What questions may cost at most on a ledger of that length, by their names."""
+    if length.topics == Topics.ONE:
+        return LIMITS_OF_ONE_TOPIC
+    return LIMITS_OF_MANY if length.partitions >= _MANY_PARTITIONS else LIMITS
+
+
+def is_measured(name: str, length: Length) -> bool:
+    """Say whether a question is asked of a ledger of that length: of one topic, those that have a limit."""
+    return length.topics == Topics.MIXED or name in limits_of(length)
+
+
 def excess(name: str, length: Length, cost: Cost) -> str:
-    """What a question of that name costs too much; empty: nothing, or nobody has named a limit."""
-    if length.partitions < _MANY_PARTITIONS:
-        return LIMITS[name].excess(cost) if name in LIMITS else ""
-    limit = LIMITS_OF_MANY.get(name.removesuffix(_EARLIER))
-    if limit is None:
-        return ""
-    return (replace(limit, seconds=2 * limit.seconds) if name.endswith(_EARLIER) else limit).excess(cost)
+    """How far a question of that name is over its limits; empty: it is within, or has none."""
+    limits = limits_of(length)
+    if limits is LIMITS_OF_MANY and name.endswith(_EARLIER) and (now := limits.get(_now(name))):
+        return replace(now, seconds=2 * now.seconds).excess(cost)
+    return limits[name].excess(cost) if name in limits else ""
+
+
+def _now(name: str) -> str:
+    """The same question without its time in the past."""
+    return name.removesuffix(_EARLIER)
 
 
 def failures(costs: Costs) -> Sequence[str]:
@@ -247,14 +270,14 @@ def excesses(costs: Costs) -> Sequence[str]:
         if (over := excess(name, length, cost))
     ]
     for name, by_length in costs.items():
-        now = costs.get(name.removesuffix(_EARLIER), {})
+        now = costs.get(_now(name), {})
         for length, cost in by_length.items():
             many = length.partitions >= _MANY_PARTITIONS
             if name.endswith(_EARLIER) and length in now and not many and cost.cpu_s > 2 * now[length].cpu_s:
                 found.append(
                     f"{name}, {length.name}: {cost.cpu_s / now[length].cpu_s:.2f} times what it is now"
                 )
-            first = Length(DAY, length.partitions, length.is_both_ways, length.groups, length.committed)
+            first = replace(length, rounds=DAY)
             if (
                 many
                 and length.rounds == 3 * DAY

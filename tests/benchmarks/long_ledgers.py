@@ -3,21 +3,23 @@
 Every round of five seconds is a commit of each table that it appends to. A UTC day that is over is one file, or as many
 as a merge bounds them to, sorted by partition and offset, and small files are left of the last rounds only. One flow
 goes from `east` to `west`. Most of its topics are plain, of at most a hundred partitions each, one is compacted and one
-transactional: these have gaps in every offset sync. Each append has a link, as long as links are and as hard to
-compress, and not made of its rows. Of a ledger both ways a flow goes back between the same topics, and each round
-brings records of both: what a cluster's own producers wrote, then the copies, so that the records of the two alternate
-in both logs.
+transactional: these have gaps in every offset sync; or one topic has all partitions (`Topics`). Each append has a link,
+as long as links are and as hard to compress, and not made of its rows. Of a ledger both ways a flow goes back between
+the same topics, and each round brings records of both: what a cluster's own producers wrote, then the copies, so that
+the records of the two alternate in both logs.
 """
 
 import hashlib
 import json
+import re
 import uuid
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 from math import lcm
@@ -59,22 +61,32 @@ COMMIT_ROUNDS, SWEEP_ROUNDS = 50, 60
 """Rounds from a commit of a group to its next one, and from one read of all groups to the next."""
 Row = dict[str, Any]
 
-# Rows of `rounds`, less what is the same in all of them. A transactional topic has a marker behind every 99 records, a
-# compacted one a hole of 15 offsets in every 50. Own records of a round lie from `own_start` on at either side; with
-# `back` the copies of the other side's lie behind them, which a flow passes in its next round.
+# Rows of `rounds`, less what is the same in all of them. Partitions are numbered (`place`): the compacted ones first,
+# then the transactional ones up to `plain_from`, then plain ones, a topic for each `in_a_topic` of the numbers. A
+# transactional topic has a marker behind every 99 records, a compacted one a hole of 15 offsets in every 50. Own
+# records of a round lie from `own_start` on at either side; with `back` the copies of the other side's lie behind
+# them, which a flow passes in its next round.
 PLACES = """
     with sizes as (
         select
             r.number as round,
             p.number as place,
             case
-                when p.number = 0 then 'compacted'
-                when p.number = 1 then 'transactional'
-                when p.number < 100 then 'plain'
-                else 'plain-' || p.number // 100
+                when p.number < $compacted then 'compacted'
+                when p.number < $plain_from then 'transactional'
+                when p.number < $in_a_topic then 'plain'
+                else 'plain-' || p.number // $in_a_topic
             end as topic,
-            case when p.number < 2 then 0 else p.number % 100 end as partition,
-            case p.number when 0 then 350 when 1 then 495 else $records end as copied
+            case
+                when p.number < $compacted then p.number
+                when p.number < $plain_from then p.number - $compacted
+                else p.number % $in_a_topic
+            end as partition,
+            case
+                when p.number < $compacted then 350
+                when p.number < $plain_from then 495
+                else $records
+            end as copied
         from rounds as r
         cross join range($partitions) as p(number)
     ),
@@ -119,10 +131,10 @@ _SYNCS = f"""{PLACES}
             when source_start < own_start
                 then [{{'source_start': source_start, 'source_end': own_start, 'cause': 'mirror_write'}}]
             else []
-        end || case place
-            when 0 then [{{'source_start': x + 20, 'source_end': x + 35, 'cause': 'compacted'}}
+        end || case topic
+            when 'compacted' then [{{'source_start': x + 20, 'source_end': x + 35, 'cause': 'compacted'}}
                 for x in range(own_start, source_end, 50)]
-            when 1 then [{{'source_start': x + 99, 'source_end': x + 100, 'cause': 'control'}}
+            when 'transactional' then [{{'source_start': x + 99, 'source_end': x + 100, 'cause': 'control'}}
                 for x in range(own_start, source_end, 100)]
             else []
         end as gaps,
@@ -214,6 +226,21 @@ FILLED = tuple(_FILLED)
 """The tables that grow with every round."""
 
 
+class Topics(StrEnum):
+    """Which topics the partitions are of."""
+
+    MIXED = (
+        "mixed"  # a compacted one, a transactional one, and plain ones of at most a hundred partitions each
+    )
+    ONE = "one"  # a plain one
+
+    def places(self, partitions: int) -> Mapping[str, int]:
+        """Returns, for so many partitions, by which numbers `PLACES` tells topics apart."""
+        if self == Topics.MIXED:
+            return {"compacted": 1, "plain_from": 2, "in_a_topic": 100}
+        return {"compacted": 0, "plain_from": 0, "in_a_topic": partitions}
+
+
 @dataclass(frozen=True, slots=True)
 class Length:
     """How much history: rounds of five seconds, and partitions that had progress in each of them, one or both ways.
@@ -226,15 +253,26 @@ class Length:
     is_both_ways: bool = False
     groups: int = GROUPS
     committed: int = COMMITTED
+    topics: Topics = Topics.MIXED
 
     @classmethod
     def parsed(cls, text: str) -> "Length":
-        """Rounds, `x` and partitions; `x2` where records go both ways; `x1000g100` for groups and their partitions."""
+        """Reads rounds, `x` and partitions; then `x2` where records go both ways, `x1000g100` for groups and their
+        partitions, `xone` for `Topics.ONE`.
+
+        Raises `ValueError` for anything else.
+        """
         rounds, partitions, *others = text.split("x")
-        groups, committed = GROUPS, COMMITTED
-        for of_groups in (other for other in others if other != "2"):
-            groups, committed = map(int, of_groups.split("g"))
-        return cls(int(rounds), int(partitions), "2" in others, groups, committed)
+        length = cls(int(rounds), int(partitions))
+        for other in others:
+            if other == "2":
+                length = replace(length, is_both_ways=True)
+            elif of_groups := re.fullmatch(r"(\d+)g(\d+)", other):
+                groups, committed = map(int, of_groups.groups())
+                length = replace(length, groups=groups, committed=committed)
+            else:
+                length = replace(length, topics=Topics(other))
+        return length
 
     @property
     def began_ms(self) -> int:
@@ -252,9 +290,10 @@ class Length:
     def name(self) -> str:
         hours = self.rounds * ROUND_MS / 3_600_000
         told = f"{self.days:g} days" if self.days >= 1 else f"{hours:g} hours"
+        topics = "" if self.topics == Topics.MIXED else " of one topic"
         ways = ", both ways" if self.is_both_ways else ""
         groups = f", {self.groups:,} groups" if self.groups != GROUPS else ""
-        return f"{told}, {self.partitions:,} partitions{ways}{groups}"
+        return f"{told}, {self.partitions:,} partitions{topics}{ways}{groups}"
 
     @property
     def commits(self) -> int:
@@ -407,6 +446,7 @@ def params_of(sql: str, length: Length, more: Mapping[str, str]) -> dict[str, ob
         "both_ways": length.is_both_ways,
         "groups": length.groups,
         "committed": length.committed,
+        **length.topics.places(length.partitions),
         **more,
     }
     return {name: value for name, value in values.items() if f"${name}" in sql}

@@ -75,9 +75,9 @@ _SPANS = f"""{PLACES},
             l.bytes * (e.round - e.first_round + 1) as bytes,
             5 * (e.round - e.first_round + 1) as raw_batches,
             $both_ways and e.round > 1 as has_mirror_writes,
-            l.place > 1 and not ($both_ways and e.round > 1) as is_exact,
-            case l.place
-                when 0 then f.own_start + ($records - 1) // 50 * 50 + 35
+            l.topic not in ('compacted', 'transactional') and not ($both_ways and e.round > 1) as is_exact,
+            case l.topic
+                when 'compacted' then f.own_start + ($records - 1) // 50 * 50 + 35
                 else f.source_start
             end as begins_by,
             case when e.round = e.first_round then e.round * 7919 % 4294967296 end as checksum

@@ -251,16 +251,18 @@ def test_last_rows_become_a_block_where_there_are_as_many_as_one_has(
     assert upkeep.project_when_due()
 
 
-@pytest.mark.parametrize("is_both_ways", examples(check=[True], soak=[False, True]))
+@pytest.mark.parametrize(
+    "more", examples(check=["x2"], soak=["", "x2", "xone"]), ids=lambda more: more or "one way"
+)
 def test_a_generated_projection_is_the_one_that_maintenance_makes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_both_ways: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str
 ) -> None:
     monkeypatch.setattr(projections, "LEAST_ROWS", 1_000)
     monkeypatch.setattr(projections, "FANOUT", 2)
     monkeypatch.setattr(projections, "LAST_FANOUT", 2)
     monkeypatch.setattr(long_ledgers, "_SMALL_FILES", 5)
     monkeypatch.setattr(long_ledgers, "side_by_side", partial(ThreadPoolExecutor, max_workers=1))
-    length = Length(1_300, 3, is_both_ways, groups=40, committed=2)
+    length = Length.parsed("1300x3x40g2" + more)
     made, generated = str(tmp_path / "made"), str(tmp_path / "generated")
     write_ledger(made, length)
     shutil.copytree(made, generated)
