@@ -4,14 +4,16 @@
 
 A length is rounds of five seconds times partitions, with `x2` both ways, `x1000g100` for a thousand groups that have
 commits on a hundred partitions each, and `xone` where one topic has all partitions, so that each of these groups has an
-answer for all of them; of `xone` what has a limit is measured. Its ledger is written as files (`long_ledgers`,
-`long_projections`), or taken from the folder where an earlier run kept it, and maintained by the command. Commands are
-whole processes, as people type them: medians of their time on the wall, their CPU time (user and system) and their peak
-of memory. Both clusters refuse connections. A driver's start is what one asks the ledger before its first round; an
-append is one round of its rows by the driver's own fact log. The CPU time is compared with a limit, because it hardly
-depends on what else the machine does; the plot shows it over length. A limit is a goal, and the program may be far from
-it: then the benchmark prints how far, measures all the rest, and fails at its end. A process that takes more than
-`MEMORY_MB` is ended.
+answer for all of them. With `xtransactional` one topic has a transaction a second in each of its partitions, both ways;
+groups of `east` have commits all over the last day, groups of `west` all over the history ("translate commits of all
+times"), and commit again after so many rounds (`xe3600`). Of these two kinds only what has a limit is measured. A
+ledger is written as files (`long_ledgers`, `long_projections`), or taken from the folder where an earlier run kept it,
+and maintained by the command. Commands are whole processes, as people type them: medians of their time on the wall,
+their CPU time (user and system) and their peak of memory. Both clusters refuse connections. A driver's start is what
+one asks the ledger before its first round; an append is one round of its rows by the driver's own fact log. The CPU
+time is compared with a limit, because it hardly depends on what else the machine does; the plot shows it over length. A
+limit is a goal, and the program may be far from it: then the benchmark prints how far, measures all the rest, and fails
+at its end. A process that takes more than `MEMORY_MB` is ended.
 """
 
 import argparse
@@ -44,6 +46,7 @@ LENGTHS = ",".join(
     (
         *(f"{DAY}x21", f"{30 * DAY}x21", f"{30 * DAY}x21x2", f"{YEAR}x21"),
         *(f"{DAY}x1000x1000g100", f"{3 * DAY}x1000x1000g100", f"{DAY}x998x1000g100xone"),
+        f"{YEAR}x5x2x1000g5xtransactionalxe3600",
     )
 )
 APPENDS = 200
@@ -99,8 +102,9 @@ def _times(measured: float, limit: float, unit: str) -> str:
     return f"{measured / limit:.2f} times the limit of {limit:,g} {unit}"
 
 
-TRANSLATE, FLOW_ALONE, ONE_OFFSET, ONE_GROUP = (
+TRANSLATE, ANYWHERE, FLOW_ALONE, ONE_OFFSET, ONE_GROUP = (
     "translate between clusters",
+    "translate commits of all times",
     "translate --flow",
     "translate one offset",
     "translate one group",
@@ -121,6 +125,7 @@ LIMITS_OF_MANY: Mapping[str, Limit] = {
     PLAN: Limit(20.0, 2_000),
 }
 LIMITS_OF_ONE_TOPIC: Mapping[str, Limit] = {TRANSLATE: Limit(8.0, 2_000), PLAN: Limit(20.0, 2_500)}
+LIMITS_OF_TRANSACTIONS: Mapping[str, Limit] = {TRANSLATE: Limit(2.0, 400), ANYWHERE: Limit(7.0, 1_200)}
 Costs = dict[str, dict[Length, Cost]]
 
 
@@ -215,6 +220,8 @@ def commands(length: Length) -> Mapping[str, Sequence[str]]:
         PLAN: ["plan", "failover", "--from", "east", "--to", "west", "--fence", "none", "-o", "json"],
         LAG: ["query", "replication_lag", "--param", f"flow={FLOW}"],
     }
+    if length.topics == Topics.TRANSACTIONAL:
+        now[ANYWHERE] = ["offsets", "translate", "--from", "west", "--to", "east", "-o", "csv"]
     if length.days < 2:
         return now
     at = datetime.fromtimestamp((length.began_ms + 90_000_000) / 1000, tz=UTC).isoformat()
@@ -231,11 +238,14 @@ def limits_of(length: Length) -> Mapping[str, Limit]:
     """What questions may cost at most on a ledger of that length, by their names."""
     if length.topics == Topics.ONE:
         return LIMITS_OF_ONE_TOPIC
+    if length.topics == Topics.TRANSACTIONAL:
+        return LIMITS_OF_TRANSACTIONS
     return LIMITS_OF_MANY if length.partitions >= _MANY_PARTITIONS else LIMITS
 
 
 def is_measured(name: str, length: Length) -> bool:
-    """Say whether a question is asked of a ledger of that length: of one topic, those that have a limit."""
+    """Say whether a question is asked of a ledger of that length: where one topic has all partitions, those that have a
+    limit."""
     return length.topics == Topics.MIXED or name in limits_of(length)
 
 

@@ -57,8 +57,8 @@ ROUNDS_A_DAY = DAY_MS // ROUND_MS
 RECORDS_A_ROUND = 500
 GROUPS, COMMITTED = 50, 20
 """So many groups, each with commits on so many partitions: a thousand commits."""
-COMMIT_ROUNDS, SWEEP_ROUNDS = 50, 60
-"""Rounds from a commit of a group to its next one, and from one read of all groups to the next."""
+COMMIT_ROUNDS = 50
+"""Rounds from a commit of a group to its next one, if nothing else is said."""
 Row = dict[str, Any]
 
 # Rows of `rounds`, less what is the same in all of them. Partitions are numbered (`place`): the compacted ones first,
@@ -153,13 +153,17 @@ _ENDS = f"""{PLACES}
         case $side when 'source' then source_log_end else target_end end as high_watermark
     from places
 """
-_CHECKPOINTS = f"""{PLACES},
+
+
+def _checkpoints(lag: str) -> str:
+    """Returns the statement of commits that are so many offsets behind the end of what was produced."""
+    return f"""{PLACES},
 
     due as (
         select r.number as round, g.number as group_number
         from rounds as r
         cross join range($groups) as g(number)
-        where r.number % {SWEEP_ROUNDS} = 0 or r.number % {COMMIT_ROUNDS} = g.number % {COMMIT_ROUNDS}
+        where r.number % $sweep_rounds = 0 or r.number % $commit_rounds = g.number % $commit_rounds
     ),
 
     -- materialized: else DuckDB joins each of these with all places of its round first
@@ -173,12 +177,19 @@ _CHECKPOINTS = f"""{PLACES},
         c.round,
         'group-' || c.group_number as group_id,
         p.topic,
-        p.topic || '-source' as topic_id,
+        p.topic || '-' || $side as topic_id,
         p.partition,
-        greatest(p.source_end - 37 * (c.group_number % {COMMIT_ROUNDS} + 1), 0) as committed_offset
+        greatest(p.source_end - {lag}, 0) as committed_offset
     from commits as c
     inner join places as p on p.round = c.round and p.place = c.place
 """
+
+
+_NEAR_THE_END = f"37 * (c.group_number % {COMMIT_ROUNDS} + 1)"
+_ANYWHERE = "c.round * ($records + p.back) * c.group_number // $groups * 99 // 100"
+"""Groups are spread evenly over the log; each goes ahead with every round."""
+_OF_A_DAY = f"{_ANYWHERE} * least({ROUNDS_A_DAY}, $rounds) // $rounds"
+"""At the end of the ledger groups are spread evenly over the last day."""
 _OF_PARTITIONS = ("topic", "partition")
 
 
@@ -207,8 +218,13 @@ def _reads(cluster: str, side: str) -> _Writes:
     return _Writes(f"recorder:{cluster}", _ENDS, same, values={"side": side})
 
 
-_COMMITS = {
-    "cluster": EAST,
+def _commits(cluster: str, side: str, lag: str) -> _Writes:
+    same = {"cluster": cluster, **_OF_GROUPS}
+    order = ("group_id", *_OF_PARTITIONS)
+    return _Writes(f"recorder:{cluster}", _checkpoints(lag), same, order, {"side": side})
+
+
+_OF_GROUPS = {
     "group_type": "classic",
     "group_state": "Stable",
     "leader_epoch": 1,
@@ -220,8 +236,9 @@ _FILLED: Mapping[str, Sequence[_Writes]] = {
         _flows(FLOW_BACK, WEST, EAST, "target", "source"),
     ],
     "high_watermarks": [_reads(EAST, "source"), _reads(WEST, "target")],
-    "checkpoints": [_Writes(f"recorder:{EAST}", _CHECKPOINTS, _COMMITS, ("group_id", *_OF_PARTITIONS))],
+    "checkpoints": [_commits(EAST, "source", _NEAR_THE_END)],
 }
+_COMMITS_OF_TRANSACTIONAL = (_commits(EAST, "source", _OF_A_DAY), _commits(WEST, "target", _ANYWHERE))
 FILLED = tuple(_FILLED)
 """The tables that grow with every round."""
 
@@ -233,19 +250,30 @@ class Topics(StrEnum):
         "mixed"  # a compacted one, a transactional one, and plain ones of at most a hundred partitions each
     )
     ONE = "one"  # a plain one
+    TRANSACTIONAL = "transactional"
+    """A transactional one, with a transaction a second in each partition. Groups of `EAST` have commits all over the
+    last day, and as many groups of `WEST` have commits all over the history."""
 
     def places(self, partitions: int) -> Mapping[str, int]:
         """Returns, for so many partitions, by which numbers `PLACES` tells topics apart."""
         if self == Topics.MIXED:
             return {"compacted": 1, "plain_from": 2, "in_a_topic": 100}
-        return {"compacted": 0, "plain_from": 0, "in_a_topic": partitions}
+        plain_from = partitions if self == Topics.TRANSACTIONAL else 0
+        return {"compacted": 0, "plain_from": plain_from, "in_a_topic": partitions}
+
+
+_NAMED: Mapping[Topics, str] = {
+    Topics.MIXED: "",
+    Topics.ONE: " of one topic",
+    Topics.TRANSACTIONAL: " of one transactional topic",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
     """How much history: rounds of five seconds, and partitions that had progress in each of them, one or both ways.
 
-    `groups` have commits on so many partitions (`committed`) each.
+    `groups` have commits on so many partitions (`committed`) each, and commit again after `commit_rounds`.
     """
 
     rounds: int
@@ -254,11 +282,18 @@ class Length:
     groups: int = GROUPS
     committed: int = COMMITTED
     topics: Topics = Topics.MIXED
+    commit_rounds: int = COMMIT_ROUNDS
+
+    def __post_init__(self) -> None:
+        if self.topics == Topics.TRANSACTIONAL and not self.is_both_ways:
+            raise ValueError(
+                "a transactional ledger goes both ways: groups of both clusters have commits (x2)"
+            )
 
     @classmethod
     def parsed(cls, text: str) -> "Length":
         """Reads rounds, `x` and partitions; then `x2` where records go both ways, `x1000g100` for groups and their
-        partitions, `xone` for `Topics.ONE`.
+        partitions, `xone` or `xtransactional` for `Topics`, `xe600` for `commit_rounds`.
 
         Raises `ValueError` for anything else.
         """
@@ -270,6 +305,8 @@ class Length:
             elif of_groups := re.fullmatch(r"(\d+)g(\d+)", other):
                 groups, committed = map(int, of_groups.groups())
                 length = replace(length, groups=groups, committed=committed)
+            elif re.fullmatch(r"e\d+", other):
+                length = replace(length, commit_rounds=int(other[1:]))
             else:
                 length = replace(length, topics=Topics(other))
         return length
@@ -287,21 +324,33 @@ class Length:
         return self.rounds / ROUNDS_A_DAY
 
     @property
+    def sweep_rounds(self) -> int:
+        """Rounds from one read of all groups to the next."""
+        return self.commit_rounds * 6 // 5
+
+    @property
+    def twice_rounds(self) -> int:
+        """In so many rounds each group is seen twice or more, with another commit each time."""
+        return self.commit_rounds + self.sweep_rounds
+
+    @property
     def name(self) -> str:
         hours = self.rounds * ROUND_MS / 3_600_000
         told = f"{self.days:g} days" if self.days >= 1 else f"{hours:g} hours"
-        topics = "" if self.topics == Topics.MIXED else " of one topic"
+        topics = _NAMED[self.topics]
         ways = ", both ways" if self.is_both_ways else ""
         groups = f", {self.groups:,} groups" if self.groups != GROUPS else ""
         return f"{told}, {self.partitions:,} partitions{topics}{ways}{groups}"
 
     @property
     def commits(self) -> int:
-        """How many commits groups have."""
+        """How many commits the groups of a cluster have."""
         return self.groups * min(self.committed, self.partitions)
 
     def writes(self, table: str) -> Sequence[_Writes]:
         """What writers append to a table."""
+        if table == "checkpoints" and self.topics == Topics.TRANSACTIONAL:
+            return _COMMITS_OF_TRANSACTIONAL
         return [
             writes for writes in _FILLED[table] if self.is_both_ways or writes.writer != f"flow:{FLOW_BACK}"
         ]
@@ -311,14 +360,14 @@ class Length:
         if table != "checkpoints":
             return len(rounds) * self.partitions * len(self.writes(table))
         due = self._due_until(rounds.stop) - self._due_until(rounds.start)
-        return due * min(self.committed, self.partitions)
+        return due * min(self.committed, self.partitions) * len(self.writes(table))
 
     def _due_until(self, stop: int) -> int:
-        """How many reads of a group there are in the rounds before one: in all of 300 rounds each has as many."""
-        period = lcm(COMMIT_ROUNDS, SWEEP_ROUNDS)
-        of_each = Counter(number % COMMIT_ROUNDS for number in range(self.groups))
+        """How many reads of a group there are in the rounds before one: in each period as many."""
+        period = lcm(self.commit_rounds, self.sweep_rounds)
+        of_each = Counter(number % self.commit_rounds for number in range(self.groups))
         due = [
-            self.groups if number % SWEEP_ROUNDS == 0 else of_each[number % COMMIT_ROUNDS]
+            self.groups if number % self.sweep_rounds == 0 else of_each[number % self.commit_rounds]
             for number in range(period)
         ]
         return stop // period * sum(due) + sum(due[: stop % period])
@@ -446,6 +495,9 @@ def params_of(sql: str, length: Length, more: Mapping[str, str]) -> dict[str, ob
         "both_ways": length.is_both_ways,
         "groups": length.groups,
         "committed": length.committed,
+        "commit_rounds": length.commit_rounds,
+        "sweep_rounds": length.sweep_rounds,
+        "rounds": length.rounds,
         **length.topics.places(length.partitions),
         **more,
     }

@@ -23,11 +23,9 @@ from ledger.store.projections import Block, Projection, due_merge, merged_block,
 from ledger.store.spans import SCHEMA, merged_spans
 from tests.benchmarks.long_ledgers import (
     BEGAN_MS,
-    COMMIT_ROUNDS,
     FILLED,
     PLACES,
     ROUND_MS,
-    SWEEP_ROUNDS,
     CommitLog,
     Length,
     Row,
@@ -41,13 +39,15 @@ from tests.benchmarks.long_ledgers import (
 
 _ROWS_AT_ONCE = 1_000_000
 """Blocks are computed together whose last rounds have so many rows."""
-_TWICE_ROUNDS = COMMIT_ROUNDS + SWEEP_ROUNDS
-"""In so many rounds each group is seen twice or more, with another commit each time: the last two are kept."""
+# Of each group and partition the last two commits are kept.
 _LAST_TWO = """
     select f.*, p.part
     from found as f
     inner join parts as p on f.round between p.first_round and p.last_round
-    qualify row_number() over (partition by p.part, f.group_id, f.topic, f.partition order by f.round desc) <= 2
+    qualify row_number() over (
+        partition by p.part, f.cluster, f.group_id, f.topic, f.partition
+        order by f.round desc
+    ) <= 2
 """
 # What stands for the offset syncs from one round to another of an hour; an end of it is `first_round` to `round`.
 _SPANS = f"""{PLACES},
@@ -134,7 +134,7 @@ def project_table(path: str, length: Length, now_ms: int, table: str) -> None:
     """The same for one table."""
     projecting = _Projecting(path, table, length, now_ms)
     rounds = list(parts(table, length))
-    at_once = max(_ROWS_AT_ONCE // length.rows(table, range(_TWICE_ROUNDS)), 1)
+    at_once = max(_ROWS_AT_ONCE // length.rows(table, range(length.twice_rounds)), 1)
     for first in range(0, len(rounds), at_once):
         together = rounds[first : first + at_once]
         for part, rows in zip(together, _rows(table, together, length), strict=True):
@@ -229,9 +229,12 @@ def _rows(table: str, together: Sequence[range], length: Length) -> list[pa.Tabl
     elif table == HIGH_WATERMARKS.name:
         rows = _of_parts(table, {number: part[-1:] for number, part in enumerate(together)}, length)
     else:
-        rows = _of_parts(
-            table, {number: part[-_TWICE_ROUNDS:] for number, part in enumerate(together)}, length
-        )
+        # a part may be shorter: a block has the last rows of all before it, too
+        telling = {
+            number: range(max(part.stop - length.twice_rounds, 1), part.stop)
+            for number, part in enumerate(together)
+        }
+        rows = _of_parts(table, telling, length)
     of_each = [rows.filter(pc.equal(rows["part"], number)) for number in range(len(together))]
     return [found.drop_columns("part") for found in of_each]
 

@@ -252,7 +252,9 @@ def test_last_rows_become_a_block_where_there_are_as_many_as_one_has(
 
 
 @pytest.mark.parametrize(
-    "more", examples(check=["x2"], soak=["", "x2", "xone"]), ids=lambda more: more or "one way"
+    "more",
+    examples(check=["x2"], soak=["", "x2", "xone", "x2xtransactional"]),
+    ids=lambda more: more or "one way",
 )
 def test_a_generated_projection_is_the_one_that_maintenance_makes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str
