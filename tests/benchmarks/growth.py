@@ -9,11 +9,13 @@ groups of `east` have commits all over the last day, groups of `west` all over t
 times"), and commit again after so many rounds (`xe3600`). Of these two kinds only what has a limit is measured. A
 ledger is written as files (`long_ledgers`, `long_projections`), or taken from the folder where an earlier run kept it,
 and maintained by the command. Commands are whole processes, as people type them: medians of their time on the wall,
-their CPU time (user and system) and their peak of memory. Both clusters refuse connections. A driver's start is what
-one asks the ledger before its first round; an append is one round of its rows by the driver's own fact log. The CPU
-time is compared with a limit, because it hardly depends on what else the machine does; the plot shows it over length. A
-limit is a goal, and the program may be far from it: then the benchmark prints how far, measures all the rest, and fails
-at its end. A process that takes more than `MEMORY_MB` is ended.
+their CPU time (user and system) and their peak of memory. Both clusters refuse connections. A past hour is a cut in the
+middle of the history, at the very end of an hour, where the rows of that hour lie behind the last block of its
+projections; it is compared with the same question now. A driver's start is what one asks the ledger before its first
+round; an append is one round of its rows by the driver's own fact log. The CPU time is compared with a limit, because
+it hardly depends on what else the machine does; the plot shows it over length. A limit is a goal, and the program may
+be far from it: then the benchmark prints how far, measures all the rest, and fails at its end. A process that takes
+more than `MEMORY_MB` is ended.
 """
 
 import argparse
@@ -57,7 +59,9 @@ _HAS_BLOCKERS = 4
 _OPTIONS = 'topics = [".*"]\ntopic_naming = "identity"\n'
 _MANY_PARTITIONS = 1_000
 _THREE_DAYS_BESIDE_ONE = 1.15
-_EARLIER = " a day after the beginning"
+_EARLIER, _PAST_HOUR = " a day after the beginning", " of a past hour"
+_BESIDE_NOW = 2.0
+"""How many times what it is now a question about the past may cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ def main() -> None:
         length = Length.parsed(text)
         with tempfile.TemporaryDirectory() as temporary:
             folder = options.keep / text if options.keep else Path(temporary)
-            for name, cost in measured(folder, length, options.runs, options.only):
+            for name, cost in measured(folder, length, options.runs, options.only).items():
                 costs.setdefault(name, {})[length] = cost
     plot(costs, options.plot)
     if wrong := [*failures(costs), *excesses(costs)]:
@@ -156,7 +160,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def measured(folder: Path, length: Length, runs: int, only: str) -> Sequence[tuple[str, Cost]]:
+def measured(folder: Path, length: Length, runs: int, only: str) -> Mapping[str, Cost]:
     began = time.monotonic()
     if not (folder / "ledger").is_dir():
         folder.mkdir(parents=True, exist_ok=True)
@@ -176,7 +180,7 @@ def measured(folder: Path, length: Length, runs: int, only: str) -> Sequence[tup
         flush=True,
     )
     print(f"  {'maintenance':28} {maintenance}", flush=True)
-    found = []
+    found = dict[str, Cost]()
     asked = {
         name: ([sys.executable, "-m", "ledger.cli.main", *command], name.startswith(PLAN))
         for name, command in commands(length).items()
@@ -188,8 +192,9 @@ def measured(folder: Path, length: Length, runs: int, only: str) -> Sequence[tup
             continue
         fine = (0, _HAS_BLOCKERS) if may_have_blockers else (0,)
         cost = Cost.median(list(costs_of(command, configuration, fine, runs)))
-        print(f"  {name:52} {cost} {excess(name, length, cost)}", flush=True)
-        found.append((name, cost))
+        found[name] = cost
+        now = found.get(_now(name))
+        print(f"  {name:52} {cost} {excess(name, length, cost, now) or beside(cost, now)}", flush=True)
     if not only and length.topics == Topics.MIXED:
         with tempfile.TemporaryDirectory(dir=folder) as copy:
             append(linked(folder / "ledger", Path(copy) / "ledger"), length)
@@ -222,12 +227,20 @@ def commands(length: Length) -> Mapping[str, Sequence[str]]:
     }
     if length.topics == Topics.TRANSACTIONAL:
         now[ANYWHERE] = ["offsets", "translate", "--from", "west", "--to", "east", "-o", "csv"]
-    if length.days < 2:
+    if length.past_hour_ms < length.began_ms:
         return now
+    hour = ["--as-of", str(length.past_hour_ms)]
+    asked = {
+        **now,
+        ONE_OFFSET + _PAST_HOUR: [*between, *one[:-1], str(length.rounds * 125), *hour],
+        **{name + _PAST_HOUR: [*now[name], *hour] for name in (TRANSLATE, ANYWHERE, STATUS) if name in now},
+    }
+    if length.days < 2:
+        return asked
     at = datetime.fromtimestamp((length.began_ms + 90_000_000) / 1000, tz=UTC).isoformat()
     earlier = [*one[:-1], str(DAY * 250)]
     return {
-        **now,
+        **asked,
         TRANSLATE + _EARLIER: [*now[TRANSLATE], "--as-of", at],
         ONE_OFFSET + _EARLIER: [*between, *earlier, "--as-of", at],
         STATUS + _EARLIER: [*now[STATUS], "--as-of", at],
@@ -246,20 +259,31 @@ def limits_of(length: Length) -> Mapping[str, Limit]:
 def is_measured(name: str, length: Length) -> bool:
     """Say whether a question is asked of a ledger of that length: where one topic has all partitions, those that have a
     limit."""
-    return length.topics == Topics.MIXED or name in limits_of(length)
+    return length.topics == Topics.MIXED or name.removesuffix(_PAST_HOUR) in limits_of(length)
 
 
-def excess(name: str, length: Length, cost: Cost) -> str:
-    """How far a question of that name is over its limits; empty: it is within, or has none."""
+def excess(name: str, length: Length, cost: Cost, now: Cost | None) -> str:
+    """How far a question of that name is over its limits, of which one is by its cost now; empty: it is within, or has
+    none."""
     limits = limits_of(length)
-    if limits is LIMITS_OF_MANY and name.endswith(_EARLIER) and (now := limits.get(_now(name))):
-        return replace(now, seconds=2 * now.seconds).excess(cost)
+    if limits is LIMITS_OF_MANY and name.endswith(_EARLIER):
+        limit = limits.get(_now(name))
+        return replace(limit, seconds=_BESIDE_NOW * limit.seconds).excess(cost) if limit else ""
+    if now and cost.cpu_s > _BESIDE_NOW * now.cpu_s:
+        return beside(cost, now)
     return limits[name].excess(cost) if name in limits else ""
+
+
+def beside(cost: Cost, now: Cost | None) -> str:
+    """How many times what it is now a question about the past costs; empty: nothing is known of now, or it is now."""
+    if now is None or cost is now or now.failure or cost.failure:
+        return ""
+    return f"{cost.cpu_s / now.cpu_s:.2f} times what it is now"
 
 
 def _now(name: str) -> str:
     """The same question without its time in the past."""
-    return name.removesuffix(_EARLIER)
+    return name.removesuffix(_EARLIER).removesuffix(_PAST_HOUR)
 
 
 def failures(costs: Costs) -> Sequence[str]:
@@ -272,24 +296,15 @@ def failures(costs: Costs) -> Sequence[str]:
 
 
 def excesses(costs: Costs) -> Sequence[str]:
-    """What costs more than it may: by itself, as of long ago beside now, after three days beside after one."""
-    found = [
-        f"{name}, {length.name}: {over}"
-        for name, by_length in costs.items()
-        for length, cost in by_length.items()
-        if (over := excess(name, length, cost))
-    ]
+    """What costs more than it may: by itself, as of the past beside now, after three days beside after one."""
+    found = []
     for name, by_length in costs.items():
-        now = costs.get(_now(name), {})
         for length, cost in by_length.items():
-            many = length.partitions >= _MANY_PARTITIONS
-            if name.endswith(_EARLIER) and length in now and not many and cost.cpu_s > 2 * now[length].cpu_s:
-                found.append(
-                    f"{name}, {length.name}: {cost.cpu_s / now[length].cpu_s:.2f} times what it is now"
-                )
+            if over := excess(name, length, cost, costs.get(_now(name), {}).get(length)):
+                found.append(f"{name}, {length.name}: {over}")
             first = replace(length, rounds=DAY)
             if (
-                many
+                length.partitions >= _MANY_PARTITIONS
                 and length.rounds == 3 * DAY
                 and first in by_length
                 and cost.cpu_s > _THREE_DAYS_BESIDE_ONE * by_length[first].cpu_s

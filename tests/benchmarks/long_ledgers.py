@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from ledger.clock import HOUR_MS
 from ledger.facts.links import LINK
 from ledger.facts.tables import STAMP, TABLE_BY_NAME, place_of
 from ledger.store.delta_tables import (
@@ -318,6 +319,11 @@ class Length:
     @property
     def end_ms(self) -> int:
         return BEGAN_MS + self.rounds * ROUND_MS
+
+    @property
+    def past_hour_ms(self) -> int:
+        """The last millisecond of the hour before the one of the middle."""
+        return (self.began_ms + self.end_ms) // 2 // HOUR_MS * HOUR_MS - 1
 
     @property
     def days(self) -> float:
