@@ -35,4 +35,4 @@ def test_a_history_is_projected_in_hours_and_answers_at_its_cuts_are_the_same(of
     require_same(of_hours.at_round(1_100), asked=len(ASKED))
     for number in (559, 560, 1_279, 1_300):
         require_same(of_hours.at_round(number), asked=2)
-    require_same(of_hours.at_round(400), is_narrowed=False)
+    require_same(of_hours.at_round(40), is_narrowed=False)
