@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ledger.answers import elsewhere
+from ledger.answers import elsewhere, printed
 from ledger.answers.elsewhere import SealedLedger, sealed
 from ledger.answers.values import Answer, Audit, FlowRequest, Place, mapping, place, row_class
 from ledger.clock import SystemClock
@@ -150,6 +150,10 @@ VIEWS: Mapping[str, Callable[[DeltaSnapshot], str]] = {
     "spark": elsewhere.for_spark,
 }
 """By engine, what makes the ledger's tables and views there."""
+PRINTED: Mapping[str, Callable[[DeltaSnapshot, Sequence[Query], Cut | None], str]] = {
+    "duckdb": printed.for_duckdb,
+}
+"""By engine, what answers queries there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,11 +373,22 @@ class Ledger:
         names = named_by_values(values) if declared is None else declared.params
         return sealed(self.snapshot, names, values)
 
-    def views(self, engine: str = "duckdb") -> str:
-        """SQL that makes the tables, functions and views of this cut elsewhere: in `duckdb`, or in `spark`."""
+    def views(self, engine: str = "duckdb", queries: Sequence[str] = ()) -> str:
+        """SQL that makes the tables, functions and views of this cut elsewhere: in `duckdb`, or in `spark`.
+
+        With queries: what these read and nothing else, and a function of each, for the newest version whenever it is
+        typed, or as of the cut that `as_of` named.
+        """
         if engine not in VIEWS:
             raise UsageError(f"there are views for {', '.join(VIEWS)}, not for {engine!r}; nothing was made")
-        return VIEWS[engine](self.snapshot)
+        if not queries:
+            return VIEWS[engine](self.snapshot)
+        wanted = [catalog.query(name) for name in dict.fromkeys(queries)]
+        if engine not in PRINTED:
+            raise UsageError(
+                f"queries are printed for {', '.join(PRINTED)}, not for {engine!r}; nothing was made"
+            )
+        return PRINTED[engine](self.snapshot, wanted, None if self.as_of is None else self.snapshot.cut)
 
     def filled_in(self, wanted: Query, params: Mapping[str, Value]) -> dict[str, Value]:
         """What `query` runs with, for who runs it elsewhere: the parameters, and those that are found out.

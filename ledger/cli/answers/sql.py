@@ -72,13 +72,20 @@ def sql(
     show_default=True,
     help="Whose SQL to print.",
 )
+@click.option(
+    "--for",
+    "queries",
+    multiple=True,
+    metavar="QUERY",
+    help="What answers this query, and nothing else; several times for several.",
+)
 @as_of_option
 @click.pass_context
-def views(context: click.Context, engine: str, as_of: str | None) -> None:
+def views(context: click.Context, engine: str, queries: tuple[str, ...], as_of: str | None) -> None:
     """Print SQL that makes the ledger's tables, functions and views in another DuckDB, or in a Spark session."""
     ledger = opened(context, as_of)
     say_left(ledger)
-    put(ledger.views(engine))
+    put(ledger.views(engine, queries))
 
 
 def _read(file: str) -> str:

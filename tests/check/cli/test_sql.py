@@ -294,6 +294,23 @@ def test_views_are_printed_for_both_engines(flow: Operated) -> None:
     assert flow.command("views", "--engine", "flink").code == 2
 
 
+def test_what_answers_a_query_is_printed_for_another_duckdb(flow: Operated) -> None:
+    cut = flow.command("sql", "select 1", "--show-cut").err.split("cut ")[1].strip()
+    text = flow.command("views", "--for", "flow_positions", "--for", "flow_losses").out
+    flow.copied({("orders", 0): 130})
+    of_cut = flow.command("views", "--for", "flow_positions", "--as-of", cut).out
+    with duckdb.connect() as connection:
+        for typed, end in ((text, 130), (of_cut, 100)):
+            connection.execute(typed)
+            found = connection.execute(
+                "select source_end from flow_positions(?) where source_partition = 0", [FLOW]
+            )
+            assert found.fetchall() == [(end,)]
+        assert connection.execute("select * from flow_losses(?)", [FLOW]).fetchall() == []
+    refused = flow.command("views", "--for", "flow_position")
+    assert (refused.code, "no query 'flow_position'; known: " in refused.err) == (2, True)
+
+
 def test_an_answer_names_the_error_of_duckdb(flow: Operated) -> None:
     with sealed(open_ledger(flow.path).now(), (), {}) as ledger, pytest.raises(UsageError, match="nowhere"):
         list(ledger.answers("select * from nowhere"))

@@ -2,7 +2,6 @@
 
 import os
 import random
-import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +19,6 @@ from ledger.store.catalog import Query, Value
 from ledger.store.delta_tables import add_missing_columns, arrow_schema, create_tables, table_uri
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
 from ledger.store.sql import run_query
-from tests.support.checkout import CHECKOUT
 from tests.support.histories import FLOW, examples, ledger_of, random_history
 from tests.support.ledger_rows import append, copied_to, row
 from tests.support.ledgers import COVERING, filled, largest_case
@@ -28,7 +26,6 @@ from tests.support.pasted_texts import without_views
 
 pytestmark = pytest.mark.long
 
-README = (CHECKOUT / "queries" / "README.md").read_text(encoding="utf-8")
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
 
 
@@ -60,23 +57,6 @@ def test_every_query_answers_as_its_largest_case_says(name: str, tmp_path: Path,
     case, query = largest_case(name), catalog.query(name)
     at = filled(copied_to(tmp_path / "it's written", empty_ledger), case)
     assert answer(pasted_for(query, at), query, case.params(query)) == case.expected(query).to_pylist()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of files that it leaves open
-def test_what_the_readme_of_the_queries_does_in_python_works(
-    tmp_path: Path, empty_ledger: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The block that connects DuckDB, for the flow of a case, where `views` was printed to a file."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    [block] = [one for one in blocks if "duckdb.connect()" in one]
-    case, query = largest_case("replication_lag"), catalog.query("replication_lag")
-    block = block.replace("east-to-west", str(case.params(query)["flow"]))
-    at = filled(copied_to(tmp_path, empty_ledger), case)
-    (tmp_path / "views.sql").write_text(pasted_for(query, at), encoding="utf-8")
-    (tmp_path / "queries").symlink_to(CHECKOUT / "queries")
-    monkeypatch.chdir(tmp_path)
-    exec(block, {})
-    assert f"{case.expected(query).num_rows} rows" in capsys.readouterr().out
 
 
 def test_a_generated_history_is_answered_as_it_is_here(tmp_path: Path, empty_ledger: Path) -> None:

@@ -20,6 +20,7 @@ _COMPARED = re.compile(rf"{_TIME} (?:<=|>=|<|>|between) {_TIME}")
 
 ABOUT_TIMES = {
     "consistent_cut": "it is asked about a time",
+    "delta_files": "it is asked about a time",
     "flow_operations": "it is asked about a period",
     "lag_over_time": "it is asked about times, and measures them",
     "replication_lag": "durations are measured",

@@ -1,0 +1,244 @@
+"""SQL that answers queries elsewhere: what they read as text, and nothing else, for whoever types it.
+
+A text makes the tables, the functions that engines spell differently, the views, each of them computed once, and of
+each query a function. It names no version: typed again, it reads the newest one. Statements end with a semicolon at
+the end of a line, and no other line ends so: programs may split there.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+
+import pyarrow as pa
+
+from ledger.errors import UsageError
+from ledger.facts.archived import FactsArchived
+from ledger.facts.cuts import Cut
+from ledger.facts.tables import OPERATIONS, ROUNDS_PER_EPOCH, SCHEMA_VERSION, TABLE_BY_NAME
+from ledger.store import catalog
+from ledger.store.catalog import Query
+from ledger.store.damage import local_folder
+from ledger.store.delta_tables import arrow_type
+from ledger.store.snapshots import DeltaSnapshot
+from ledger.store.sql import FUNCTIONS
+from ledger.words import shown
+
+WIDTH = 120
+"""Characters of a line, unless a name is longer."""
+_COMMENT = re.compile(r"('(?:[^']|'')*')|--.*")
+"""Or a literal, in which none begins."""
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+_WORD = re.compile(r"(?:'(?:[^']|'')*'|`[^`]*`|[^\s'`])+")
+"""Literals, too, are on one line."""
+_NOT_IN_LITERALS = re.compile(r"[\\\x00-\x1f\x7f]")
+_PATTERN = re.compile(r"[*?\[\]]")
+_IDENTIFIED_BY = "writers"
+
+
+# Lines --------------------------------------------------------------------------------------------
+
+
+def filled(text: str) -> str:
+    """Statements in lines as long as they may be; a paragraph, which is a CTE as a rule, begins on one of its own."""
+    return "".join(_filled(paragraph) for paragraph in _PARAGRAPHS.split(text))
+
+
+def _filled(paragraph: str) -> str:
+    lines: list[str] = []
+    for word in _WORD.findall(paragraph):
+        if lines and len(lines[-1]) + len(word) < WIDTH and not lines[-1].endswith(";"):
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def without_comments(text: str) -> str:
+    """SQL of this program without its comments, in as few lines."""
+    return filled(_COMMENT.sub(r"\1", text))
+
+
+def quoted(text: str) -> str:
+    """A literal of both engines on one line; Spark takes a backslash for an escape."""
+    doubled = text.replace("'", "''")
+    return "'" + _NOT_IN_LITERALS.sub(lambda found: f"' || chr({ord(found[0])}) || '", doubled) + "'"
+
+
+# Both ---------------------------------------------------------------------------------------------
+
+
+def tables_of(queries: Sequence[Query]) -> list[str]:
+    """The tables that queries read, and the one that says which ledger it is."""
+    return sorted(catalog.tables_of((_IDENTIFIED_BY, *_read(queries))))
+
+
+def views_of(queries: Sequence[Query]) -> Mapping[str, str]:
+    return catalog.views_of(_read(queries))
+
+
+def _read(queries: Sequence[Query]) -> list[str]:
+    return [name for query in queries for name in query.reads]
+
+
+def _view(name: str) -> str:
+    """How the statement of a view begins behind its comments."""
+    return f"create or replace temporary view {name} as\n"
+
+
+def _calls(queries: Sequence[Query]) -> str:
+    return "\n".join(
+        f"-- select * from {query.name}({', '.join(one.name for one in query.params)});" for query in queries
+    )
+
+
+def _late(tables: Sequence[str], asked: str, kind: str) -> str:
+    """What makes `late`: of each table and writer the first append that does not count; all do where nothing is asked.
+
+    As of a time these are the appends before the first one that was recorded later, as `DeltaLedger.at_time` has it.
+    """
+    stamps = "\nunion all\n".join(
+        f"select '{name}' as name, writer, writer_epoch * {ROUNDS_PER_EPOCH} + round as place, recorded_at_ms "
+        f"from {name}_rows"
+        for name in tables
+    )
+    return f"""
+create or replace temporary {kind} late as with asked as ({asked}),
+
+named as (select one.name, one.writer, one.place from (select explode(last_appends) as one from asked) as n),
+
+stamps as ({stamps})
+
+select s.name, s.writer, min(s.place) as place from stamps as s cross join asked as a
+left join named as n on n.name = s.name and n.writer = s.writer
+where s.recorded_at_ms > a.at_ms or (a.last_appends is not null and s.place > coalesce(n.place, -1))
+group by s.name, s.writer;
+"""
+
+
+def _counted(table: str) -> str:
+    """What makes a table of its rows: those that count, and what says which facts have left, whenever that was."""
+    always = f" or r.kind = '{FactsArchived.kind}'" * (table == OPERATIONS.name)
+    return f"""
+create or replace temporary view {table} as select r.* from {table}_rows as r
+left join late as l on l.name = '{table}' and l.writer = r.writer
+where coalesce(r.writer_epoch * {ROUNDS_PER_EPOCH} + r.round < l.place, true){always};
+"""
+
+
+def _as_of(cut: Cut) -> str:
+    """A cut as the parameter `as_of` has it: JSON, which engines read."""
+    last = [{"name": one.table, "writer": one.writer, "place": one.place} for one in cut.last]
+    return json.dumps({"ledger": cut.ledger_id, "last": last}, separators=(",", ":"))
+
+
+# DuckDB -------------------------------------------------------------------------------------------
+
+
+def for_duckdb(at: DeltaSnapshot, queries: Sequence[Query], cut: Cut | None = None) -> str:
+    """For plain DuckDB, which reads Parquet and JSON: neither an extension nor a network is needed.
+
+    `cut`: the text begins with the statement that asks as of it; None: with none.
+
+    Raises `UsageError` for a ledger whose files DuckDB alone cannot read by their names.
+    """
+    if local_folder(at.path) is None or _PATTERN.search(at.path):
+        raise UsageError(
+            f"DuckDB alone cannot read the files at {at.path}: they are in a store, or have * ? [ ] in their names; "
+            "nothing was printed. Use `mirror-ledger sql`, or --engine spark"
+        )
+    tables = tables_of(queries)
+    return "".join(
+        [
+            _DUCKDB_HEAD.format(path=shown(at.path), calls=_calls(queries)),
+            f"set variable as_of = {quoted(_as_of(cut))};\n" if cut else "",
+            f"set variable ledger_path = {quoted(at.path.rstrip('/'))};\n",
+            f"set variable schema_version = '{SCHEMA_VERSION}';\n",
+            f"set variable copied_versions = {_copied_versions(at, tables)};\n",
+            without_comments(files(__package__).joinpath("delta_files.sql").read_text(encoding="utf-8")),
+            without_comments(FUNCTIONS),
+            *(filled(_rows_in_duckdb(table)) for table in tables),
+            filled(_late(tables, _ASKED_OF_DUCKDB, "table")),
+            *(filled(_counted(table)) for table in tables),
+            *steps_in_duckdb(queries),
+        ]
+    )
+
+
+def steps_in_duckdb(queries: Sequence[Query]) -> Iterator[str]:
+    """What makes of the tables the answers of queries: each view as a table, and each query as a table macro."""
+    for name, statement in views_of(queries).items():
+        yield without_comments(
+            statement.replace(_view(name), f"create or replace temporary table {name} as\n", 1)
+        )
+    for query in queries:
+        yield macro(query)
+
+
+def macro(query: Query) -> str:
+    """A query as a table macro of DuckDB, which takes its parameters in their order."""
+    taken = ", ".join(f"{one.name}_{' := null' * one.is_optional}" for one in query.params)
+    values = ", ".join(f"cast({one.name}_ as {_in_duckdb(one.type)}) as {one.name}" for one in query.params)
+    params = f"with params as (select {values})\n" * bool(values)
+    made = f"create or replace temporary macro {query.name}({taken}) as table {params}select * from ("
+    return without_comments(f"{made}\n{query.sql.rstrip()}\n);")
+
+
+_DUCKDB_HEAD = """\
+-- The ledger at {path}
+-- for DuckDB 1.3 or later, without an extension and without a network. It is read as it is when this is typed: type it
+-- again for what was recorded since. As of a time, in milliseconds since the epoch, before it: set variable as_of = ...
+-- As of a cut, instead: the statement that `mirror-ledger views --for ... --as-of CUT` prints next. Both hold until
+-- reset variable as_of. Then ask:
+{calls}
+
+"""
+
+
+def _rows_in_duckdb(table: str) -> str:
+    """All rows of a table: null is what a file lacks, and an older ledger has none."""
+    columns = TABLE_BY_NAME[table].columns
+    typed = ", ".join(f"null::{_in_duckdb(one.type)} as {one.name}" for one in columns)
+    taken = ", ".join(f"cast({one.name} as {_in_duckdb(one.type)}) as {one.name}" for one in columns)
+    return f"""
+set variable {table}_files = (select files from ledger_tables where name = '{table}');
+
+create or replace temporary view {table}_rows as select {taken} from (select {typed} where false union all by name
+select * from read_parquet(coalesce(getvariable('{table}_files'), getvariable('any_file')), union_by_name = true)) as r
+where getvariable('{table}_files') is not null;
+"""
+
+
+_ASKED_OF_DUCKDB = """
+select try_cast(text as bigint) as at_ms, from_json(case when text like '{%' then text end,
+'{"last": [{"name": "VARCHAR", "writer": "VARCHAR", "place": "BIGINT"}]}').last as last_appends
+from (select cast(getvariable('as_of') as varchar) as text) as a
+"""
+
+
+def _copied_versions(at: DeltaSnapshot, tables: Sequence[str]) -> str:
+    """Of a copy the versions that it names, as texts to compare: behind them may lie what a copying that died sent."""
+    copied = {table: version for table in tables if (version := at.copied_version(table)) is not None}
+    entries = ", ".join(f"'{table}': '{version:020d}'" for table, version in copied.items())
+    return f"map {{{entries}}}" if entries else "map([]::varchar[], []::varchar[])"
+
+
+def _in_duckdb(type_: str) -> str:
+    return _duckdb_name(arrow_type(type_))
+
+
+def _duckdb_name(type_: pa.DataType) -> str:
+    if pa.types.is_list(type_):
+        return f"{_duckdb_name(type_.value_type)}[]"
+    if pa.types.is_struct(type_):
+        return f"struct({', '.join(f'{field.name} {_duckdb_name(field.type)}' for field in type_)})"
+    return _DUCKDB_NAMES[str(type_)]
+
+
+_DUCKDB_NAMES = {
+    "int64": "bigint",
+    "int32": "integer",
+    "string": "varchar",
+    "bool": "boolean",
+    "double": "double",
+}
