@@ -6,7 +6,7 @@ changed by none. What a statement creates is in memory, as long as the connectio
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from importlib.resources import files
@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
+from ledger.answers.printed import macro, steps_in_duckdb, tables_of
 from ledger.errors import UsageError
 from ledger.facts.cuts import LastAppend
 from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME, TABLES, Column, Table, place_of
 from ledger.store import catalog
-from ledger.store.catalog import Named, Value
+from ledger.store.catalog import Named, Query, Value
 from ledger.store.damage import local_folder, reported_of_files
 from ledger.store.delta_tables import arrow_schema, arrow_type, table_uri
 from ledger.store.snapshots import DeltaSnapshot
@@ -31,9 +32,10 @@ from ledger.store.sql import (
     ParquetFiles,
     Relation,
     Snapshot,
+    connect,
     folder_of,
-    make_views,
     register_params,
+    show,
 )
 from ledger.words import is_unicode, shown
 
@@ -60,11 +62,13 @@ _SEAL = (
 class SealedLedger:
     """Made by `sealed`; `connection` can read, compute, and create in memory.
 
-    Views are made when a text first names them: to make all takes longer than most answers. Those of answers between
-    clusters are tables, computed when a text first names one (`catalog.BETWEEN_SUBJECTS`).
+    Views, and queries as functions of their parameters, are made when a text first names them: to make all takes longer
+    than most answers. Views of answers between clusters (`catalog.BETWEEN_SUBJECTS`) are computed then, on a connection
+    that reads files by itself.
     """
 
     connection: duckdb.DuckDBPyConnection
+    snapshot: Snapshot
     folders: frozenset[str] = frozenset()
     _made: set[str] = field(default_factory=set, repr=False, compare=False)
 
@@ -109,8 +113,12 @@ class SealedLedger:
         words = frozenset(_WORD.findall(text.lower()))
         lists_views = any(word.startswith(_LISTING) for word in words)
         self._make(catalog.view_names() if lists_views else words.intersection(catalog.view_names()))
-        if not words.isdisjoint(catalog.names_between_clusters()):
-            self._compute_between_clusters()
+        queries = [query for name, query in catalog.queries().items() if name in words]
+        read = words.union(*(query.reads for query in queries))
+        self._compute(read.intersection(catalog.names_between_clusters()))
+        self._make(read.intersection(catalog.view_names()))
+        for query in queries:
+            self.connection.execute(macro(query))
 
     def _make(self, names: Iterable[str]) -> bool:
         """Make these views, and those that they read; returns whether any was not there yet."""
@@ -120,13 +128,13 @@ class SealedLedger:
             self._made.add(name)
         return bool(missing)
 
-    def _compute_between_clusters(self) -> None:
-        names = catalog.names_between_clusters()
-        if self._made.isdisjoint(names):
-            needed = catalog.views_of(names)
-            self._make(needed.keys() - names)
-            make_views(self.connection, {name: needed[name] for name in names})
-            self._made.update(names)
+    def _compute(self, names: Collection[str]) -> None:
+        """Make tables of these views, of answers between clusters."""
+        if missing := set(names) - self._made:
+            with connect(self.snapshot, {}, catalog.names_between_clusters()) as computed:
+                for name in missing:
+                    self.connection.register(name, computed.table(name).to_arrow_table())
+            self._made.update(missing)
 
     def names(self) -> pa.Table:
         """Tables and views that can be read, with what kind each is."""
@@ -142,7 +150,7 @@ def sealed(snapshot: Snapshot, names: tuple[Named, ...], values: Mapping[str, Va
     """The ledger at a cut, with the one-row relation `params` where there are names."""
     connection = duckdb.connect(":memory:", config=_NO_EXTENSIONS)
     relations = {table.name: snapshot.relation(table.name) for table in TABLES}
-    folders = frozenset(filter(None, map(folder_of, relations.values())))
+    folders = _folders(relations.values())
     with reported_of_files(folders):
         for name, relation in relations.items():
             connection.register(name, _scanned(name, relation))
@@ -150,7 +158,27 @@ def sealed(snapshot: Snapshot, names: tuple[Named, ...], values: Mapping[str, Va
     register_params(connection, names, values)
     for statement in _SEAL:
         connection.execute(statement)
-    return SealedLedger(connection, folders)
+    return SealedLedger(connection, snapshot, folders)
+
+
+def attach(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, queries: Sequence[Query]) -> None:
+    """Make queries functions of somebody's connection, of the rows of a cut; what they read more than once is computed.
+
+    Raises `UsageError` where the connection has something else of a name that is to be made.
+    """
+    try:
+        relations = {name: snapshot.relation(name) for name in tables_of(queries)}
+        with reported_of_files(_folders(relations.values())):
+            for name, relation in relations.items():
+                show(connection, name, relation)
+            for statement in (FUNCTIONS, *steps_in_duckdb(queries)):
+                connection.execute(statement)
+    except duckdb.CatalogException as error:
+        raise UsageError(*str(error).strip().splitlines()) from error
+
+
+def _folders(relations: Iterable[Relation]) -> frozenset[str]:
+    return frozenset(filter(None, map(folder_of, relations)))
 
 
 def _scanned(table: str, relation: Relation) -> "pa.Table | pyarrow.dataset.Dataset":

@@ -26,6 +26,8 @@ from ledger.store.snapshots import DeltaSnapshot, parse_time
 from ledger.words import instant, is_unicode
 
 if TYPE_CHECKING:  # most questions are about no flow's state, and would wait for all that tells it
+    from duckdb import DuckDBPyConnection
+
     from ledger.answers.anchored import Anchored
     from ledger.answers.flow_values import PartitionLag, PartitionLoss, Status
 
@@ -372,6 +374,16 @@ class Ledger:
             declared.check(values)
         names = named_by_values(values) if declared is None else declared.params
         return sealed(self.snapshot, names, values)
+
+    def attach(self, connection: "DuckDBPyConnection", *queries: str) -> None:
+        """Make queries table functions of a connection of DuckDB, which take their parameters in the order of `params`.
+
+        They answer from the rows of this cut, for as long as the connection: `at(None).attach` reads what came since.
+        Raises `UsageError` without a query, and where the connection has something else of a name that is to be made.
+        """
+        if not queries:
+            raise UsageError("attach needs the names of queries; nothing was made")
+        elsewhere.attach(connection, self.snapshot, [catalog.query(name) for name in queries])
 
     def views(self, engine: str = "duckdb", queries: Sequence[str] = ()) -> str:
         """SQL that makes the tables, functions and views of this cut elsewhere: in `duckdb`, or in `spark`.

@@ -395,11 +395,16 @@ def connect(
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
-    """Make a relation readable under a name; of rows up to a cut, those of all times are under `NAME_uncut`."""
+    """Make a relation readable under a name on a connection of this process's database."""
     if _is_large(relation):
         connection.execute("reset threads")  # as many as there are cores, for all of this process from now on
+    show(connection, name, relation)
+
+
+def show(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
+    """Make a relation readable under a name; of rows up to a cut, those of all times are under `NAME_uncut`."""
     if isinstance(relation, CutRows):
-        register(connection, f"{name}_uncut", relation.rows)
+        show(connection, f"{name}_uncut", relation.rows)
         connection.register(f"{name}_bounds", relation.bounds)
         _make(connection, name, _COUNTED.format(name=name, until_ms=relation.until_ms))
     elif isinstance(relation, ParquetFiles):

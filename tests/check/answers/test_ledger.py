@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import duckdb
 import pytest
 
 import ledger as package
@@ -239,6 +240,7 @@ def test_what_cannot_be_opened_says_why(
         (lambda asked: asked.sql("select x from params", x="\udc80"), UsageError, "is Unicode text"),
         (lambda asked: asked.sql("select x from params", **{"": 1}), UsageError, "letters, digits"),
         (lambda asked: asked.views("oracle"), UsageError, "oracle"),
+        (lambda asked: asked.attach(duckdb.connect()), UsageError, "needs the names of queries"),
         (lambda asked: asked.at("\udc80"), UsageError, "is Unicode text"),
         (lambda asked: asked.at("yesterday"), UsageError, "no cut token"),
     ],

@@ -258,7 +258,9 @@ def test_a_statement_can_be_interrupted_and_the_prompt_goes_on(
 ) -> None:
     ask, shown = typing("select 1;")
     capsys.readouterr()
-    Prompt(SealedLedger(cast(duckdb.DuckDBPyConnection, Interrupted())), render_csv, ask).run()
+    at = open_ledger(flow.path).now()
+    interrupted = SealedLedger(cast(duckdb.DuckDBPyConnection, Interrupted()), at)
+    Prompt(interrupted, render_csv, ask).run()
     assert "interrupted" in capsys.readouterr().err
     assert len(shown) == 2
 

@@ -9,6 +9,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from ledger.answers.elsewhere import attach, sealed
 from ledger.answers.printed import WIDTH, for_duckdb
 from ledger.errors import UsageError
 from ledger.facts.tables import SCHEMA_VERSION_PROPERTY, TABLES
@@ -185,6 +186,50 @@ def test_what_the_readme_of_the_queries_does_in_duckdb_works(
     monkeypatch.chdir(tmp_path)
     exec(block, {})
     assert capsys.readouterr().out.count(f"{case.expected(query).num_rows} rows") == 2
+
+
+# Attached -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", examples(check=ASKED[:1], soak=ASKED))
+def test_an_attached_query_answers_as_its_largest_case_says(
+    plain: duckdb.DuckDBPyConnection, tmp_path: Path, empty_ledger: Path, name: str
+) -> None:
+    """Also in `mirror-ledger sql`, which reads the rows by itself."""
+    path = ledger_of(tmp_path, empty_ledger, name)
+    expected = largest_case(name).expected(catalog.query(name)).to_pylist()
+    at = open_ledger(path).now()
+    for _ in range(2):
+        attach(plain, at, [catalog.query(name)])
+        assert answers(plain, name) == expected
+    query = catalog.query(name)
+    params = largest_case(name).params(query)
+    texts = ("null" if params.get(one) is None else f"'{params[one]}'" for one in query.parameter_names)
+    values = ", ".join(texts)
+    with sealed(at, (), {}) as session:
+        [found] = session.answers(f"select * from {name.upper()}({values})")
+        assert found is not None
+        assert found.to_pylist() == expected
+
+
+def test_what_is_attached_is_a_cut_until_it_is_attached_again(
+    plain: duckdb.DuckDBPyConnection, tmp_path: Path, empty_ledger: Path
+) -> None:
+    path = ledger_of(tmp_path, empty_ledger, "flow_losses")
+    before = open_ledger(path).now()
+    attach(plain, before, [LOSSES])
+    more_losses(path)
+    assert losses(plain) == EXPECTED
+    attach(plain, open_ledger(path).now(), [LOSSES])
+    assert losses(plain) != EXPECTED
+    attach(plain, open_ledger(path).as_of(before.cut.token, now_ms=LATER_MS), [LOSSES])
+    assert losses(plain) == EXPECTED
+
+
+def test_what_has_a_name_that_is_needed_is_said(plain: duckdb.DuckDBPyConnection, empty_ledger: Path) -> None:
+    plain.execute("create temporary table offset_syncs as select 1 as a")
+    with pytest.raises(UsageError, match="offset_syncs"):
+        attach(plain, open_ledger(str(empty_ledger)).now(), [LOSSES])
 
 
 # Refused ----------------------------------------------------------------------------------------
