@@ -154,6 +154,7 @@ VIEWS: Mapping[str, Callable[[DeltaSnapshot], str]] = {
 """By engine, what makes the ledger's tables and views there."""
 PRINTED: Mapping[str, Callable[[DeltaSnapshot, Sequence[Query], Cut | None], str]] = {
     "duckdb": printed.for_duckdb,
+    "spark": printed.for_spark,
 }
 """By engine, what answers queries there."""
 
@@ -396,10 +397,6 @@ class Ledger:
         if not queries:
             return VIEWS[engine](self.snapshot)
         wanted = [catalog.query(name) for name in dict.fromkeys(queries)]
-        if engine not in PRINTED:
-            raise UsageError(
-                f"queries are printed for {', '.join(PRINTED)}, not for {engine!r}; nothing was made"
-            )
         return PRINTED[engine](self.snapshot, wanted, None if self.as_of is None else self.snapshot.cut)
 
     def filled_in(self, wanted: Query, params: Mapping[str, Value]) -> dict[str, Value]:

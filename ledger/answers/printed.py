@@ -7,8 +7,10 @@ the end of a line, and no other line ends so: programs may split there.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -19,7 +21,7 @@ from ledger.facts.tables import OPERATIONS, ROUNDS_PER_EPOCH, SCHEMA_VERSION, TA
 from ledger.store import catalog
 from ledger.store.catalog import Query
 from ledger.store.damage import local_folder
-from ledger.store.delta_tables import arrow_type
+from ledger.store.delta_tables import arrow_type, table_uri
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.sql import FUNCTIONS
 from ledger.words import shown
@@ -88,7 +90,7 @@ def _view(name: str) -> str:
 
 def _calls(queries: Sequence[Query]) -> str:
     return "\n".join(
-        f"-- select * from {query.name}({', '.join(one.name for one in query.params)});" for query in queries
+        f"-- select * from {query.name}({', '.join(one.name for one in query.params)})" for query in queries
     )
 
 
@@ -103,7 +105,11 @@ def _late(tables: Sequence[str], asked: str, kind: str) -> str:
         for name in tables
     )
     return f"""
-create or replace temporary {kind} late as with asked as ({asked}),
+create or replace temporary {kind} late as
+with asked as (select case when at_ms < first_ms then raise_error(
+'the ledger begins at ' || first_ms || ', asked for ' || at_ms || ' (milliseconds since the epoch); nothing was read'
+) else at_ms end as at_ms, last_appends from ({asked}) as given
+cross join (select min(recorded_at_ms) as first_ms from {_IDENTIFIED_BY}_rows) as began),
 
 named as (select one.name, one.writer, one.place from (select explode(last_appends) as one from asked) as n),
 
@@ -120,7 +126,8 @@ def _counted(table: str) -> str:
     """What makes a table of its rows: those that count, and what says which facts have left, whenever that was."""
     always = f" or r.kind = '{FactsArchived.kind}'" * (table == OPERATIONS.name)
     return f"""
-create or replace temporary view {table} as select r.* from {table}_rows as r
+create or replace temporary view {table} as
+select r.* from {table}_rows as r
 left join late as l on l.name = '{table}' and l.writer = r.writer
 where coalesce(r.writer_epoch * {ROUNDS_PER_EPOCH} + r.round < l.place, true){always};
 """
@@ -242,3 +249,112 @@ _DUCKDB_NAMES = {
     "bool": "boolean",
     "double": "double",
 }
+
+
+# Spark --------------------------------------------------------------------------------------------
+
+
+_LEAVES = 6
+"""A view that is read again is held where the plans that read it would have so many more relations."""
+
+
+def for_spark(at: DeltaSnapshot, queries: Sequence[Query], cut: Cut | None = None) -> str:
+    """For a Spark session with Delta Lake, in ANSI mode; `cut` as `for_duckdb` has it.
+
+    Spark puts the text of a view wherever it is read, so that plans grow with the product of their references: what is
+    read several times is written to a folder once.
+    """
+    tables = tables_of(queries)
+    asked = f"set ledger.as_of = {_as_of(cut)};\n".replace("'", r"\u0027") if cut else ""
+    return "".join(
+        [
+            _SPARK_HEAD.format(path=shown(at.path), calls=_calls(queries)),
+            asked,
+            filled(_PROBLEMS_IN_SPARK.replace("LEDGER_ID", at.cut.ledger_id)),
+            without_comments(files(__package__).joinpath("functions.sql").read_text(encoding="utf-8")),
+            *(filled(_rows_in_spark(at, table)) for table in tables),
+            filled(_held("late", _late(tables, _ASKED_OF_SPARK, "view"))),
+            *(filled(_held(table, _counted(table))) for table in tables),
+            *_steps_in_spark(queries),
+        ]
+    )
+
+
+_SPARK_HEAD = """\
+-- The ledger at {path}
+-- for Spark 4 with Delta Lake, in ANSI mode. It is read as it is when this is typed: type it again for what came
+-- since. Before it: set ledger.scratch = FOLDER, where what is read several times is written, one for each session.
+-- As of a time, in milliseconds since the epoch, before it: set ledger.as_of = ... As of a cut, instead: the statement
+-- that `mirror-ledger views --for ... --as-of CUT` prints next. Both hold until reset ledger.as_of. Then ask:
+{calls}
+
+"""
+_GIVEN_TO_SPARK = """
+select text, try_cast(text as bigint) as at_ms, from_json(case when text like '{%' then text end,
+'ledger string, last array<struct<name: string, writer: string, place: bigint>>') as cut
+from (select nullif(r'${ledger.as_of}', '') as text) as g
+"""
+"""Spark puts a setting where the text names it, and nothing where it is not set."""
+_ASKED_OF_SPARK = f"select at_ms, cut.last as last_appends from ({_GIVEN_TO_SPARK}) as given"
+_PROBLEMS_IN_SPARK = f"""
+declare or replace variable ledger_problem string;
+
+set variable ledger_problem = (select case when problem is not null then raise_error(problem) end from (select case
+when '${{ledger.scratch}}' = '' then 'set ledger.scratch = FOLDER before this text; nothing was read'
+when text is not null and at_ms is null and cut is null
+then 'as_of is a time in milliseconds, or what mirror-ledger views --as-of prints, got ' || text || '; nothing was read'
+when at_ms > unix_millis(current_timestamp()) + 10000 then 'as_of ' || text || ' has not come yet; nothing was read'
+when cut.ledger <> 'LEDGER_ID'
+then 'the cut is of another ledger (' || cut.ledger || '; this one is LEDGER_ID); nothing was read'
+end as problem from ({_GIVEN_TO_SPARK}) as given) as judged);
+"""
+
+
+def _rows_in_spark(at: DeltaSnapshot, table: str) -> str:
+    """All rows of a table, of a copy at the version that it names; columns that it has not gained are null."""
+    lacking = at.lacking(table)
+    columns = ", ".join(
+        f"cast(null as {one.type}) as {one.name}" if one.name in lacking else one.name
+        for one in TABLE_BY_NAME[table].columns
+    )
+    if at.is_missing(table):
+        return f"create or replace temporary view {table}_rows as select {columns} where false;"
+    path = at.path.replace("s3://", "s3a://", 1) if "://" in at.path else str(Path(at.path).absolute())
+    copied = at.copied_version(table)
+    version = "" if copied is None else f", versionAsOf '{copied}'"
+    return f"""
+create or replace temporary view {table}_log using delta options (path {quoted(table_uri(path, table))}{version});
+
+create or replace temporary view {table}_rows as select {columns} from {table}_log;
+"""
+
+
+def _steps_in_spark(queries: Sequence[Query]) -> Iterator[str]:
+    """Views, and what holds some of them; then a table function of each query."""
+    times = sum((Counter(catalog.times_read(query)) for query in queries), Counter[str]())
+    relations: dict[str, int] = {}
+    for name, statement in views_of(queries).items():
+        found = catalog.relations_read(statement).items()
+        relations[name] = sum(number * relations.get(read, 1) for read, number in found)
+        if (times[name] - 1) * relations[name] >= _LEAVES:
+            statement = _held(name, statement)
+            relations[name] = 1
+        yield without_comments(statement)
+    for query in queries:
+        yield _function_of_spark(query)
+
+
+def _held(name: str, statement: str) -> str:
+    """The statement that makes a view, and reads it from where it is written once."""
+    place = f"'${{ledger.scratch}}/{name}'"
+    written = statement.replace(_view(name), f"insert overwrite directory {place} using parquet\n", 1)
+    return f"{written}\ncreate or replace temporary view {name} using parquet options (path {place});\n"
+
+
+def _function_of_spark(query: Query) -> str:
+    taken = ", ".join(f"{one.name} {one.type}{' default null' * one.is_optional}" for one in query.params)
+    given = ", ".join(f"{query.name}.{one.name} as {one.name}" for one in query.params)
+    params = f"with params as (select {given})" * bool(given)
+    columns = ", ".join(f"{one.name} {one.type}" for one in query.columns)
+    made = f"create or replace temporary function {query.name}({taken}) returns table ({columns}) return {params}"
+    return without_comments(f"{made}\nselect * from (\n{query.sql.rstrip()}\n);")

@@ -45,4 +45,6 @@ create or replace temporary macro explode(elements) as unnest(elements);
 
 create or replace temporary macro monotonically_increasing_id() as row_number() over ();
 
+create or replace temporary macro raise_error(message) as error(message);
+
 create or replace temporary macro sequence(first, last) as generate_series(first, last);

@@ -275,6 +275,7 @@ def test_a_cut_of_another_ledger_is_one_clear_error(
             "as_of is a time in milliseconds, or what mirror-ledger views --as-of prints, got yesterday",
         ),
         ("9100000000000", "as_of 9100000000000 has not come yet"),
+        ("0", "the ledger begins at 1, asked for 0 (milliseconds since the epoch)"),
     ],
 )
 def test_what_is_no_time_that_has_come_is_one_clear_error(
