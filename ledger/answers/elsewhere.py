@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from ledger.answers.printed import macro, steps_in_duckdb, tables_of
+from ledger.answers.printed import in_duckdb, macro, quoted, steps_in_duckdb, tables_of
 from ledger.errors import UsageError
 from ledger.facts.cuts import LastAppend
-from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME, TABLES, Column, Table, place_of
+from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME, TABLES, Table, place_of
 from ledger.store import catalog
 from ledger.store.catalog import Named, Query, Value
 from ledger.store.damage import local_folder, reported_of_files
-from ledger.store.delta_tables import arrow_schema, arrow_type, table_uri
+from ledger.store.delta_tables import arrow_schema, table_uri
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.sql import (
     FUNCTIONS,
@@ -214,7 +214,6 @@ def _counts(cut: CutRows) -> "pc.Expression":
 # Statements end with a semicolon at the end of a line, and no other line ends so: programs may split there.
 
 
-_NOT_IN_LITERALS = re.compile(r"[\\\x00-\x1f\x7f]")
 _DUCKDB_KEEPS = "It names files: it can be read until maintenance removes one of them (VACUUM)."
 _SPARK_KEEPS = (
     "It counts the rows of the cut: it reads them for ever, whatever is appended, merged or removed (VACUUM)."
@@ -255,9 +254,9 @@ def _duckdb_table(at: DeltaSnapshot, table: Table) -> str:
     counted = f"\n{_counting(relation.last)}" if isinstance(relation, CutRows) else ""
     if isinstance(relation, CutRows):
         relation = relation.rows
-    typed = ",\n    ".join(f"cast(null as {_duckdb_type(c)}) as {c.name}" for c in table.columns)
+    typed = ",\n    ".join(f"cast(null as {in_duckdb(c.type)}) as {c.name}" for c in table.columns)
     if isinstance(relation, ParquetFiles) and local_folder(at.path) is not None:
-        listed = ",\n    ".join(_quoted(path) for path in relation.paths)
+        listed = ",\n    ".join(quoted(path) for path in relation.paths)
         by_name = ", union_by_name = true" if relation.added else ""
         found = f"select * from read_parquet([\n    {listed}\n]{by_name})"
         columns = ",\n    ".join(table.column_names)
@@ -293,7 +292,7 @@ def spark_table(at: DeltaSnapshot, table: Table) -> str:
 
 def _counting(last: Sequence[LastAppend]) -> str:
     """Of the rows `found` those that a cut counts, in words of both engines."""
-    bounds = ",\n    ".join(f"({_quoted(one.writer)}, {place_of(one.epoch, one.round)})" for one in last)
+    bounds = ",\n    ".join(f"({quoted(one.writer)}, {place_of(one.epoch, one.round)})" for one in last)
     return (
         f"where exists (\nselect *\nfrom (values\n    {bounds}\n) as counted(writer, last_place)\n"
         "where counted.writer = found.writer\n"
@@ -303,30 +302,3 @@ def _counting(last: Sequence[LastAppend]) -> str:
 
 def _view(table: Table, select: str) -> str:
     return f"create or replace temporary view {table.name} as\n{select};\n"
-
-
-def _quoted(text: str) -> str:
-    """A literal of both engines on one line; Spark takes a backslash for an escape."""
-    doubled = text.replace("'", "''")
-    return "'" + _NOT_IN_LITERALS.sub(lambda found: f"' || chr({ord(found[0])}) || '", doubled) + "'"
-
-
-def _duckdb_type(column: Column) -> str:
-    return _duckdb_name(arrow_type(column.type))
-
-
-def _duckdb_name(type_: pa.DataType) -> str:
-    if pa.types.is_list(type_):
-        return f"{_duckdb_name(type_.value_type)}[]"
-    if pa.types.is_struct(type_):
-        return f"struct({', '.join(f'{field.name} {_duckdb_name(field.type)}' for field in type_)})"
-    return _DUCKDB_NAMES[str(type_)]
-
-
-_DUCKDB_NAMES = {
-    "int64": "bigint",
-    "int32": "integer",
-    "string": "varchar",
-    "bool": "boolean",
-    "double": "double",
-}

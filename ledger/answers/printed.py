@@ -173,11 +173,18 @@ def for_duckdb(at: DeltaSnapshot, queries: Sequence[Query], cut: Cut | None = No
 
 
 def steps_in_duckdb(queries: Sequence[Query]) -> Iterator[str]:
-    """What makes of the tables the answers of queries: each view as a table, and each query as a table macro."""
-    for name, statement in views_of(queries).items():
+    """What makes of the tables the answers of queries: each view as a table, and each query as a table macro.
+
+    A view that no later step reads is dropped: of a ledger of weeks one takes gigabytes.
+    """
+    made = views_of(queries)
+    last_reader = {read: name for name, text in made.items() for read in catalog.relations_read(text)}
+    for name, statement in made.items():
         yield without_comments(
             statement.replace(_view(name), f"create or replace temporary table {name} as\n", 1)
         )
+        read = {one for one, by in last_reader.items() if by == name and one in made}
+        yield "".join(f"drop table {one};\n" for one in sorted(read.difference(_read(queries))))
     for query in queries:
         yield macro(query)
 
@@ -185,7 +192,7 @@ def steps_in_duckdb(queries: Sequence[Query]) -> Iterator[str]:
 def macro(query: Query) -> str:
     """A query as a table macro of DuckDB, which takes its parameters in their order."""
     taken = ", ".join(f"{one.name}_{' := null' * one.is_optional}" for one in query.params)
-    values = ", ".join(f"cast({one.name}_ as {_in_duckdb(one.type)}) as {one.name}" for one in query.params)
+    values = ", ".join(f"cast({one.name}_ as {in_duckdb(one.type)}) as {one.name}" for one in query.params)
     params = f"with params as (select {values})\n" * bool(values)
     made = f"create or replace temporary macro {query.name}({taken}) as table {params}select * from ("
     return without_comments(f"{made}\n{query.sql.rstrip()}\n);")
@@ -205,8 +212,8 @@ _DUCKDB_HEAD = """\
 def _rows_in_duckdb(table: str) -> str:
     """All rows of a table: null is what a file lacks, and an older ledger has none."""
     columns = TABLE_BY_NAME[table].columns
-    typed = ", ".join(f"null::{_in_duckdb(one.type)} as {one.name}" for one in columns)
-    taken = ", ".join(f"cast({one.name} as {_in_duckdb(one.type)}) as {one.name}" for one in columns)
+    typed = ", ".join(f"null::{in_duckdb(one.type)} as {one.name}" for one in columns)
+    taken = ", ".join(f"cast({one.name} as {in_duckdb(one.type)}) as {one.name}" for one in columns)
     return f"""
 set variable {table}_files = (select files from ledger_tables where name = '{table}');
 
@@ -230,7 +237,7 @@ def _copied_versions(at: DeltaSnapshot, tables: Sequence[str]) -> str:
     return f"map {{{entries}}}" if entries else "map([]::varchar[], []::varchar[])"
 
 
-def _in_duckdb(type_: str) -> str:
+def in_duckdb(type_: str) -> str:
     return _duckdb_name(arrow_type(type_))
 
 
