@@ -11,7 +11,7 @@ Reads    the files of every table
 Appends  merged files in the place of the merged ones, without a change of rows; to projections, what answers and starts
          read in the place of rows
 Retry    start it again: what was merged stays merged, what was not is found again
-Exit     0 done, or nothing to do; 1 a table could not be read or written; 2 configuration; 5 a later schema version
+Exit     0 done, or nothing to do; 1 a table could not be read or written; 2 configuration; 5 another format
 """
 
 import argparse

@@ -156,7 +156,7 @@ class PreconditionError(MirrorLedgerError):
     """Something that the operation relies on is not so, or no longer so.
 
     Exit code 5: a precondition is not met or has changed. Shut out or in use by another driver, a flow that never ran,
-    a ledger of a later schema version, no receipt in time. The message names it.
+    a ledger of another format, no receipt in time. The message names it.
     """
 
     exit_code = 5

@@ -118,8 +118,8 @@ class Check(StrEnum):
     """Cluster: does the target refuse what was written already? (with --probe) Failed: it accepts a
     repetition, a hole or an overlap, or the probe's topic stays behind."""
     LEDGER_TABLES = "ledger_tables"
-    """Ledger: are all tables there, of the schema version of this program? Failed: a table is missing,
-    unreadable or of another version. Warning: a table is missing that has come within the schema version: it
+    """Ledger: are all tables there, of the format of this program? Failed: a table is missing,
+    unreadable or of another format. Warning: a table is missing that has come within the schema version: it
     is read as empty."""
     LEDGER_APPEND_ONLY = "ledger_append_only"
     """Ledger: do all tables refuse updates and deletes? Failed: delta.appendOnly is not true."""

@@ -73,10 +73,10 @@ def _tables(tables: Tables | Unmeasured) -> CheckResult:
         if state is not None and state.properties.get(SCHEMA_VERSION_PROPERTY) != str(SCHEMA_VERSION)
     }
     if others:
-        measured = named([f"{name} has schema version {version}" for name, version in others.items()])
-        advice = f"this program reads version {SCHEMA_VERSION}: use the program that wrote it"
+        measured = named([f"{name} is of format {version}" for name, version in others.items()])
+        advice = f"this program knows format {SCHEMA_VERSION} alone: use the program that wrote it"
         return _no_ledger(measured, advice)
-    there = f"{len(tables) - len(absent)} tables of schema version {SCHEMA_VERSION}"
+    there = f"{len(tables) - len(absent)} tables of format {SCHEMA_VERSION}"
     if absent:
         advice = "run `mirror-ledger init`; a writer that appends to it adds it as well"
         measured = f"{there}; no table {named(absent)}, which has come since: it is read as empty"

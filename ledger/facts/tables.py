@@ -49,7 +49,7 @@ class Table:
 # Schema -------------------------------------------------------------------------------------------
 
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
 ADDED_COLUMNS: dict[str, tuple[str, ...]] = {
     "checkpoints": ("transaction_pending",),

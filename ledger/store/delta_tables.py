@@ -229,7 +229,7 @@ def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_H
 
     Existing tables keep the properties that they have; their maintenance changes them.
 
-    Raises before anything is created when one that exists is not of this program's schema version, when the ledger had
+    Raises before anything is created when one that exists is not of this program's format, when the ledger had
     one that is missing, and where no folder is to be made.
     """
     _require_place(path)
@@ -285,8 +285,8 @@ def open_table(path: str, table: str, copy: LedgerCopy | None = None) -> DeltaTa
 
     `copy`: what lies there, where it is a copy; then it is the version that was copied. None comes back where the
     ledger is from before the table was added within the schema version, and has no rows of it.
-    Raises `SetupError` where there is no such table, and `PreconditionError` for a later schema version: only
-    a later program knows what its rows mean.
+    Raises `SetupError` where there is no such table, and `PreconditionError` for another format: what its rows mean
+    only another program knows.
     """
     uri = table_uri(path, table)
     try:
@@ -630,17 +630,11 @@ def _check_version(path: str, table: str, opened: DeltaTable) -> None:
     version = opened.metadata().configuration.get(SCHEMA_VERSION_PROPERTY)
     if version is None:
         raise _no_ledger(path, table)
-    if version.isdecimal() and int(version) > SCHEMA_VERSION:
-        raise PreconditionError(
-            f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION}; nothing was "
-            "read or written. Use the version of this program that wrote it, or a later one",
-            trouble=Trouble.LEDGER,
-        )
     if version != str(SCHEMA_VERSION):
-        raise SetupError(
-            f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION} and carries nothing "
-            "over from earlier ones; nothing was read or written. Start a ledger at another path, and take over what "
-            "was mirrored: mirror-ledger adopt FLOW",
+        raise PreconditionError(
+            f"{path} is a ledger of format {version}, this program knows format {SCHEMA_VERSION} alone; nothing was "
+            f"read or written. Use a version of this program that knows format {version}, or begin another ledger at "
+            "another path: mirror-ledger init, then mirror-ledger adopt FLOW takes over what was mirrored",
             trouble=Trouble.LEDGER,
         )
 

@@ -14,7 +14,7 @@ from ledger.store.merging import BEHIND_FILES, DataFile
 
 NOW = 1_700_000_000_000
 PROPERTIES = {
-    "mirrorLedger.schemaVersion": "2",
+    "mirrorLedger.schemaVersion": "3",
     "delta.appendOnly": "true",
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.deletedFileRetentionDuration": "interval 2 hours",
@@ -50,8 +50,8 @@ def test_a_good_ledger() -> None:
     ("state", "telling"),
     [
         (None, "no table t1"),
-        (table(mirrorLedger_schemaVersion="1"), "t1 has schema version 1"),
-        (table(mirrorLedger_schemaVersion=None), "t1 has schema version none"),
+        (table(mirrorLedger_schemaVersion="2"), "t1 is of format 2"),
+        (table(mirrorLedger_schemaVersion=None), "t1 is of format none"),
     ],
 )
 def test_what_is_no_ledger_fails_and_the_rest_is_unknown(state: TableState | None, telling: str) -> None:

@@ -85,7 +85,7 @@ def test_every_view_says_what_it_is_and_those_that_are_stated_exist() -> None:
 
 
 def test_the_version_is_stated() -> None:
-    assert f"Schema version: {SCHEMA_VERSION}," in PROTOCOL
+    assert f"Format: {SCHEMA_VERSION}," in PROTOCOL
 
 
 # -- Operations ------------------------------------------------------------------------------------
