@@ -88,7 +88,7 @@ paths as (
 described as (
     select
         name, arg_max("metaData".id, version) as table_id,
-        arg_max("metaData".configuration['mirrorLedger.schemaVersion'], version) as schema_version,
+        arg_max("metaData".configuration['mirrorLedger.schemaVersion'], version) as ledger_format,
         arg_max(protocol."minReaderVersion", version) as reader_version
     from actions
     group by name
@@ -98,9 +98,9 @@ judged as (
     select
         d.name, p.files,
         case
-            when d.schema_version is distinct from getvariable('schema_version') or d.reader_version > 1
-                then 'the table ' || d.name || ' at ' || getvariable('ledger_path') || ' is of schema version '
-                    || coalesce(d.schema_version, 'none') || ', and this text reads ' || getvariable('schema_version')
+            when d.ledger_format is distinct from getvariable('ledger_format') or d.reader_version > 1
+                then 'the table ' || d.name || ' at ' || getvariable('ledger_path') || ' is of format '
+                    || coalesce(d.ledger_format, 'none') || ', and this text reads ' || getvariable('ledger_format')
                     || '; nothing was read. Print it again: mirror-ledger views'
             when a.text is not null and a.at_ms is null and a.cut is null
                 then 'as_of is a time in milliseconds, or what mirror-ledger views --as-of prints, got ' || a.text

@@ -249,7 +249,6 @@ def _head(at: DeltaSnapshot, engine: str, keeps: str) -> str:
 
 
 def _duckdb_table(at: DeltaSnapshot, table: Table) -> str:
-    """Columns that were added later are null where no file has them: an empty row set brings them along."""
     relation = at.relation(table.name)
     counted = f"\n{_counting(relation.last)}" if isinstance(relation, CutRows) else ""
     if isinstance(relation, CutRows):
@@ -257,11 +256,8 @@ def _duckdb_table(at: DeltaSnapshot, table: Table) -> str:
     typed = ",\n    ".join(f"cast(null as {in_duckdb(c.type)}) as {c.name}" for c in table.columns)
     if isinstance(relation, ParquetFiles) and local_folder(at.path) is not None:
         listed = ",\n    ".join(quoted(path) for path in relation.paths)
-        by_name = ", union_by_name = true" if relation.added else ""
-        found = f"select * from read_parquet([\n    {listed}\n]{by_name})"
         columns = ",\n    ".join(table.column_names)
-        both = f"select\n    {typed}\nwhere false\nunion all by name\n{found}"
-        return _view(table, f"select\n    {columns}\nfrom (\n{both}\n) as found{counted}")
+        return _view(table, f"select\n    {columns}\nfrom read_parquet([\n    {listed}\n]) as found{counted}")
     if isinstance(relation, ParquetFiles) or relation.num_rows:
         raise UsageError(
             f"DuckDB alone cannot read the files of {table.name} at {at.path}: they are in a store, or have * ? [ ] in "
@@ -275,12 +271,7 @@ def spark_table(at: DeltaSnapshot, table: Table) -> str:
 
     Behind that may lie what a copying that died has left: entries of the log whose files it has not sent.
     """
-    lacking = at.lacking(table.name)
-    columns = ",\n    ".join(
-        f"cast(null as {c.type}) as {c.name}" if c.name in lacking else c.name for c in table.columns
-    )
-    if at.is_missing(table.name):
-        return _view(table, f"select\n    {columns}\nwhere false")
+    columns = ",\n    ".join(table.column_names)
     path = at.path.replace("s3://", "s3a://", 1) if "://" in at.path else str(Path(at.path).absolute())
     location = table_uri(path, table.name).replace("`", "``")
     copied = at.copied_version(table.name)

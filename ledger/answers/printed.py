@@ -17,7 +17,7 @@ import pyarrow as pa
 from ledger.errors import UsageError
 from ledger.facts.archived import FactsArchived
 from ledger.facts.cuts import Cut
-from ledger.facts.tables import OPERATIONS, ROUNDS_PER_EPOCH, SCHEMA_VERSION, TABLE_BY_NAME
+from ledger.facts.tables import LEDGER_FORMAT, OPERATIONS, ROUNDS_PER_EPOCH, TABLE_BY_NAME
 from ledger.store import catalog
 from ledger.store.catalog import Query
 from ledger.store.damage import local_folder
@@ -160,7 +160,7 @@ def for_duckdb(at: DeltaSnapshot, queries: Sequence[Query], cut: Cut | None = No
             _DUCKDB_HEAD.format(path=shown(at.path), calls=_calls(queries)),
             f"set variable as_of = {quoted(_as_of(cut))};\n" if cut else "",
             f"set variable ledger_path = {quoted(at.path.rstrip('/'))};\n",
-            f"set variable schema_version = '{SCHEMA_VERSION}';\n",
+            f"set variable ledger_format = '{LEDGER_FORMAT}';\n",
             f"set variable copied_versions = {_copied_versions(at, tables)};\n",
             without_comments(files(__package__).joinpath("delta_files.sql").read_text(encoding="utf-8")),
             without_comments(FUNCTIONS),
@@ -318,14 +318,8 @@ end as problem from ({_GIVEN_TO_SPARK}) as given) as judged);
 
 
 def _rows_in_spark(at: DeltaSnapshot, table: str) -> str:
-    """All rows of a table, of a copy at the version that it names; columns that it has not gained are null."""
-    lacking = at.lacking(table)
-    columns = ", ".join(
-        f"cast(null as {one.type}) as {one.name}" if one.name in lacking else one.name
-        for one in TABLE_BY_NAME[table].columns
-    )
-    if at.is_missing(table):
-        return f"create or replace temporary view {table}_rows as select {columns} where false;"
+    """All rows of a table, of a copy at the version that it names."""
+    columns = ", ".join(TABLE_BY_NAME[table].column_names)
     path = at.path.replace("s3://", "s3a://", 1) if "://" in at.path else str(Path(at.path).absolute())
     copied = at.copied_version(table)
     version = "" if copied is None else f", versionAsOf '{copied}'"

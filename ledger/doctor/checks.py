@@ -119,8 +119,7 @@ class Check(StrEnum):
     repetition, a hole or an overlap, or the probe's topic stays behind."""
     LEDGER_TABLES = "ledger_tables"
     """Ledger: are all tables there, of the format of this program? Failed: a table is missing,
-    unreadable or of another format. Warning: a table is missing that has come within the schema version: it
-    is read as empty."""
+    unreadable or of another format."""
     LEDGER_APPEND_ONLY = "ledger_append_only"
     """Ledger: do all tables refuse updates and deletes? Failed: delta.appendOnly is not true."""
     LEDGER_RETENTION = "ledger_retention"

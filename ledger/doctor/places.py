@@ -18,7 +18,7 @@ from ledger.doctor.results import (
 )
 from ledger.errors import Trouble
 from ledger.facts.cuts import ClockStep
-from ledger.facts.tables import KEEP_SUPERSEDED_HOURS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, was_added
+from ledger.facts.tables import FORMAT_PROPERTY, KEEP_SUPERSEDED_HOURS, LEDGER_FORMAT
 from ledger.jvm import check_java
 from ledger.store.merging import BEHIND_FILES, files_behind
 from ledger.words import counted, instant
@@ -64,24 +64,18 @@ def _tables(tables: Tables | Unmeasured) -> CheckResult:
     check = Check.LEDGER_TABLES
     if isinstance(tables, Unmeasured):
         return _no_ledger(tables.reason, "check ledger.path and the rights to it")
-    absent = [name for name, state in tables.items() if state is None]
-    if missing := [name for name in absent if not was_added(name)]:
+    if missing := [name for name, state in tables.items() if state is None]:
         return _no_ledger(f"no table {named(missing)}", "correct ledger.path, or run `mirror-ledger init`")
     others = {
-        name: state.properties.get(SCHEMA_VERSION_PROPERTY, "none")
+        name: state.properties.get(FORMAT_PROPERTY, "none")
         for name, state in tables.items()
-        if state is not None and state.properties.get(SCHEMA_VERSION_PROPERTY) != str(SCHEMA_VERSION)
+        if state is not None and state.properties.get(FORMAT_PROPERTY) != str(LEDGER_FORMAT)
     }
     if others:
         measured = named([f"{name} is of format {version}" for name, version in others.items()])
-        advice = f"this program knows format {SCHEMA_VERSION} alone: use the program that wrote it"
+        advice = f"this program knows format {LEDGER_FORMAT} alone: use the program that wrote it"
         return _no_ledger(measured, advice)
-    there = f"{len(tables) - len(absent)} tables of format {SCHEMA_VERSION}"
-    if absent:
-        advice = "run `mirror-ledger init`; a writer that appends to it adds it as well"
-        measured = f"{there}; no table {named(absent)}, which has come since: it is read as empty"
-        return CheckResult(LEDGER, check, Verdict.WARNING, measured, advice)
-    return CheckResult(LEDGER, check, Verdict.OK, there)
+    return CheckResult(LEDGER, check, Verdict.OK, f"{len(tables)} tables of format {LEDGER_FORMAT}")
 
 
 def _no_ledger(measured: str, advice: str) -> CheckResult:

@@ -102,7 +102,7 @@ def _appends(
 ) -> Iterator[tuple[str, Linked]]:
     """What was appended to a table between two cuts, each writer's in its order."""
     version, last = opened.table(table), until.cut.of_table(table)
-    if version is None or not last:
+    if not last:
         return
     with connected() as connection:
         register(connection, "linked", linked_rows(version, table))

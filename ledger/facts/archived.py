@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ledger.facts.codec import LEFT_OUT
 from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.tables import Row, place_of
 
@@ -21,13 +20,13 @@ class ArchivedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedEnd:
-    """The last append of a writer to a table that is in an archive; `link` null: it has none."""
+    """The last append of a writer to a table that is in an archive, with its link."""
 
     fact_table: str
     writer: str
     writer_epoch: int
     round: int
-    link: str | None = field(default=None, metadata=LEFT_OUT)
+    link: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,7 @@ class FactsArchived(OperationContent):
     that all of them were), `cut` (token of what the archive has), `root` (SHA-256 over the names, sizes and SHA-256 of
     the files of rows there), `tables`: `table`, `files`, `rows` (there), `stay` (rows that are in their place then)
     each; `ends`: `fact_table`, `writer`, `writer_epoch`, `round` (the last append in the archive), `link` (that of
-    it; left out: it has none) each.
+    it) each.
     """
 
     kind: ClassVar = OperationKind.FACTS_ARCHIVED

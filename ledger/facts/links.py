@@ -42,7 +42,7 @@ def link_of(table: str, previous: str | None, content: str) -> str:
 def content_of(columns: Mapping[str, Sequence[object]]) -> str:
     """What tells the rows of an append from others: the values by column, of the rows as `row_order` has them.
 
-    Columns without any value are left out: so a column that the table gains later changes no link.
+    Columns without any value are left out.
     """
     said = (
         f"{_json(name)}:[{_listed(columns[name])}]"

@@ -49,19 +49,10 @@ class Table:
 # Schema -------------------------------------------------------------------------------------------
 
 
-SCHEMA_VERSION = 3
-SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
-ADDED_COLUMNS: dict[str, tuple[str, ...]] = {
-    "checkpoints": ("transaction_pending",),
-    "high_watermarks": ("confirms_others", "previous_read_at_ms"),
-    "offset_syncs": ("merged_batches",),
-    "writers": ("allocated_producer_id", "brokers"),
-}
-"""By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
-ADDED_TABLES: frozenset[str] = frozenset(
-    {"permissions", "groups", "share_offsets", "cut_offsets", "group_syncs"}
-)
-"""Tables that have come within the schema version: older ledgers lack them, and there they are empty."""
+LEDGER_FORMAT = 3
+"""Of the tables, their columns, and what rows mean; a program knows one."""
+FORMAT_PROPERTY = "mirrorLedger.schemaVersion"
+"""Table property that says the format."""
 GAPS_TYPE = "array<struct<source_start:bigint,source_end:bigint,cause:string>>"
 SHUT_OUT_TYPE = "array<struct<fact_table:string,writer_epoch:bigint,round:bigint>>"
 
@@ -463,11 +454,6 @@ TABLES: tuple[Table, ...] = (
     OPERATIONS,
 )
 TABLE_BY_NAME = {table.name: table for table in TABLES}
-
-
-def was_added(table: str) -> bool:
-    """Whether a ledger of this schema version may be without the table."""
-    return table in ADDED_TABLES
 
 
 # Places -------------------------------------------------------------------------------------------

@@ -521,8 +521,7 @@ class LedgerAnswers:
         }
 
     def map_state(self) -> object:
-        table = newest_version(self._ledger.path, OFFSET_SYNCS.name)
-        return None if table is None else table.version()
+        return newest_version(self._ledger.path, OFFSET_SYNCS.name).version()
 
     def translate(self, groups: Collection[str]) -> Sequence[Answer]:
         at = self._ledger.now()

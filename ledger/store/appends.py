@@ -31,9 +31,9 @@ from ledger.store.sql import ParquetFiles, selected
 log = logging.getLogger(__name__)
 
 
-def recorded_span(table: str, opened: DeltaTable | None) -> tuple[int, int] | None:
+def recorded_span(table: str, opened: DeltaTable) -> tuple[int, int] | None:
     """When the first and the last row was recorded, by what the log says of files; None: there is no row."""
-    files = [] if opened is None else file_stamps(opened)
+    files = file_stamps(opened)
     times = [at_ms for file in files for at_ms in (file.first_ms, file.last_ms)]
     known = [at_ms for at_ms in times if at_ms is not None]
     if len(known) < len(times):
@@ -41,7 +41,7 @@ def recorded_span(table: str, opened: DeltaTable | None) -> tuple[int, int] | No
     return (min(known), max(known)) if known else None
 
 
-def appends_until(path: str, table: str, opened: DeltaTable | None, at_ms: int) -> list[LastAppend]:
+def appends_until(path: str, table: str, opened: DeltaTable, at_ms: int) -> list[LastAppend]:
     """Per writer the last append such that it and all before it were recorded at or before a time."""
     found = _around(path, table, opened, lambda _, at: at.latest_ms > at_ms)
     if found is None:
@@ -51,7 +51,7 @@ def appends_until(path: str, table: str, opened: DeltaTable | None, at_ms: int) 
 
 
 def appends_named(
-    path: str, table: str, opened: DeltaTable | None, last: Sequence[LastAppend]
+    path: str, table: str, opened: DeltaTable, last: Sequence[LastAppend]
 ) -> list[tuple[int | None, int | None]]:
     """When each of these appends was recorded as the rows say, and the latest of those up to it, in their order."""
     places = {append.writer: place_of(append.epoch, append.round) for append in last}
@@ -83,7 +83,7 @@ class AppendTimes:
     writer: str
     _known_ms: dict[str, int | None] = field(default_factory=dict)
 
-    def last_ms(self, opened: DeltaTable | None) -> int | None:
+    def last_ms(self, opened: DeltaTable) -> int | None:
         """The latest time of its rows in this version; None: there is none. Raises what deltalake and DuckDB raise."""
         known_ms, latest_ms, asked = self._known_of(opened)
         if asked:
@@ -94,15 +94,13 @@ class AppendTimes:
         self._known_ms = known_ms  # as a whole: of two threads that read at once one reads in vain
         return max((at_ms for at_ms in (latest_ms, *known_ms.values()) if at_ms is not None), default=None)
 
-    def asked_of(self, opened: DeltaTable | None) -> bool:
+    def asked_of(self, opened: DeltaTable) -> bool:
         """Whether files of this version have to be read for that."""
         return bool(self._known_of(opened)[2])
 
-    def _known_of(
-        self, opened: DeltaTable | None
-    ) -> tuple[dict[str, int | None], int | None, list[FileStamps]]:
+    def _known_of(self, opened: DeltaTable) -> tuple[dict[str, int | None], int | None, list[FileStamps]]:
         """What is known by file, the latest time that this and the log say, and the files that may say a later one."""
-        files = [] if opened is None else file_stamps(opened)
+        files = file_stamps(opened)
         known_ms = {file.name: self._known_ms[file.name] for file in files if file.name in self._known_ms}
         known = [*known_ms.values(), *(file.last_ms_of(self.writer) for file in files)]
         latest_ms = max((at_ms for at_ms in known if at_ms is not None), default=None)
@@ -133,13 +131,13 @@ class _Around:
 
 
 def _around(
-    path: str, table: str, opened: DeltaTable | None, is_over: Callable[[str, LastPlace], bool]
+    path: str, table: str, opened: DeltaTable, is_over: Callable[[str, LastPlace], bool]
 ) -> _Around | None:
     """What is known around the places of each writer behind which nothing counts; None: all stamps are to be read.
 
     `is_over`: whether some of a writer's rows up to a place do not count.
     """
-    if opened is None or (blocks := Projection(path, table).blocks(opened)) is None:
+    if (blocks := Projection(path, table).blocks(opened)) is None:
         return None
     try:
         if (end := blocks.last(lambda _: True)) is None:

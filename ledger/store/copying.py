@@ -19,7 +19,7 @@ from ledger.clock import HOUR_MS, Clock
 from ledger.errors import LedgerUnavailableError, PreconditionError, SetupError, Trouble, UsageError
 from ledger.facts.tables import TABLES
 from ledger.store.damage import CHECKPOINT, ENTRY, LOG, local_folder, log_file, numbers, reported
-from ledger.store.delta_tables import is_table, open_table, opened_at, require_plain, table_id, table_uri
+from ledger.store.delta_tables import open_table, opened_at, require_plain, table_id, table_uri
 from ledger.store.heads import anchor_of, keep_heads
 from ledger.store.ledger_copy import (
     CopiedFile,
@@ -57,7 +57,7 @@ class TableCopied:
 def opened_at_one_instant(
     path: str, monotonic: Callable[[], float] = time.monotonic
 ) -> dict[str, DeltaTable]:
-    """All tables of a ledger as they were at one instant, those that it is too old to have left out.
+    """All tables of a ledger as they were at one instant.
 
     A table is opened again as long as any of them has a later version than the opened one. Raises
     `LedgerUnavailableError` when that is so for a minute, and where a table cannot be read.
@@ -71,20 +71,17 @@ def opened_at_one_instant(
                 f"{_INSTANT_WITHIN_S:g} s: there was no instant of all of them; nothing was copied. Start it again"
             )
         opened.update({name: _opened(path, name) for name in later})
-    return {name: table for name, table in opened.items() if table is not None}
+    return opened
 
 
-def _opened(path: str, table: str) -> DeltaTable | None:
-    if open_table(path, table) is None:  # with its checks
-        return None
+def _opened(path: str, table: str) -> DeltaTable:
+    open_table(path, table)  # with its checks
     uri = table_uri(path, table)
     with reported(f"{uri} cannot be read", uri):
         return opened_at(uri)
 
 
-def _has_later(path: str, table: str, opened: DeltaTable | None) -> bool:
-    if opened is None:
-        return is_table(table_uri(path, table))
+def _has_later(path: str, table: str, opened: DeltaTable) -> bool:
     return Place(path).is_there(_name(table, opened.version() + 1))
 
 

@@ -5,7 +5,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -14,8 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from deltalake.schema import Field as DeltaField
-from deltalake.schema import PrimitiveType
 
 from ledger.errors import (
     DamagedLedgerError,
@@ -28,15 +26,12 @@ from ledger.errors import (
 )
 from ledger.facts.links import LINK
 from ledger.facts.tables import (
-    ADDED_COLUMNS,
+    FORMAT_PROPERTY,
     KEEP_SUPERSEDED_HOURS,
-    SCHEMA_VERSION,
-    SCHEMA_VERSION_PROPERTY,
-    TABLE_BY_NAME,
+    LEDGER_FORMAT,
     TABLES,
-    Column,
+    WRITERS,
     Table,
-    was_added,
 )
 from ledger.store.damage import (
     damaged,
@@ -138,30 +133,20 @@ STATISTICS = ("writer", "writer_epoch", "round", "recorded_at_ms")
 
 With all columns an entry is 2.8 kB and a checkpoint grows by 2 kB for each file of a driver; with these 1 kB.
 """
-HAD_TABLES = "mirrorLedger.tables"
-"""Property of `writers`: the tables that the ledger has had, so that one which was removed is missed."""
 RESTORED_AS = "mirrorLedger.restored"
 """Property of every table of a ledger that was restored from a copy: the operation that says so."""
-_ALWAYS_THERE = "writers"
 _REMEMBERED_HOURS = 1
 """So much longer the log remembers which files were superseded: until they are removed."""
 _PROPERTIES = {
     "delta.appendOnly": "true",
     "delta.checkpointInterval": "100",  # every ten, an append in ten takes more than a second
-    SCHEMA_VERSION_PROPERTY: str(SCHEMA_VERSION),
+    FORMAT_PROPERTY: str(LEDGER_FORMAT),
 }
 _IN_A_STORE = {"delta.checkpointInterval": "25"}
 """To open a table there is a request for each entry of its log behind the checkpoint."""
 
-_DELTA_TYPES = {
-    "string": PrimitiveType("string"),
-    "bigint": PrimitiveType("long"),
-    "int": PrimitiveType("integer"),
-    "boolean": PrimitiveType("boolean"),
-}
-
-_CREATED = sorted(TABLES, key=lambda table: table.name == _ALWAYS_THERE)
-"""Where this table is, all are: it is created last."""
+_CREATED = sorted(TABLES, key=lambda table: table is WRITERS)
+"""`writers` is created last: where it is, a ledger has all tables."""
 _MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\[\]\x00-\x1f\x7f]")
 
 
@@ -191,10 +176,7 @@ def settle_properties(path: str, table: str, *, keep_hours: int, now_ms: int) ->
     An append that is under way at that moment is refused and made again by its writer. Of two that set them at once
     one may be refused: raises `MirrorLedgerError` when the table does not have them afterwards.
     """
-    wanted = upkeep_properties(keep_hours)
-    if table == _ALWAYS_THERE:
-        wanted[HAD_TABLES] = _words({*_had_tables(path), *_tables_there(path)})
-    return _settle(table_uri(path, table), wanted, now_ms)
+    return _settle(table_uri(path, table), upkeep_properties(keep_hours), now_ms)
 
 
 def mark_restored(path: str, table: str, operation_id: str, *, now_ms: int) -> None:
@@ -225,30 +207,26 @@ def _has_properties(opened: DeltaTable, wanted: Mapping[str, str]) -> bool:
 
 
 def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_HOURS) -> list[str]:
-    """Create every table that does not exist yet; returns their names. Existing ones gain the columns that they lack.
+    """Create the tables of a ledger, also those that an interrupted creation left out; returns their names.
 
     Existing tables keep the properties that they have; their maintenance changes them.
 
-    Raises before anything is created when one that exists is not of this program's format, when the ledger had
-    one that is missing, and where no folder is to be made.
+    Raises before anything is created when one that exists is not of this program's format, when a table of a ledger is
+    missing, and where no folder is to be made.
     """
     _require_place(path)
     require_no_copy(path)
     for table in TABLES:
         if (why := unreadable(table_uri(path, table.name))) is not None:
             raise SetupError(f"{why}; nothing was created", trouble=Trouble.LEDGER)
-    had = _had_tables(path)
+    is_complete = is_table(table_uri(path, WRITERS.name))  # asked first: another process may create them now
     missing = [table for table in _CREATED if not is_table(table_uri(path, table.name))]
     for table in _CREATED:
         if table not in missing:
             open_table(path, table.name)
-        elif table.name in had or (table.name == _ALWAYS_THERE and _has_rows(path, missing)):
+        elif is_complete or (table is WRITERS and _has_rows(path, missing)):
             raise _removed(path, table.name)
     created = [table.name for table in missing if _create(path, table, now_ms, keep_hours)]
-    for table in TABLES:
-        add_missing_columns(path, table.name, now_ms=now_ms)
-    if created and _ALWAYS_THERE not in created:
-        _note_tables(path, now_ms)
     return sorted(created, key=[table.name for table in TABLES].index)
 
 
@@ -280,11 +258,10 @@ def require_plain(path: str) -> None:
         )
 
 
-def open_table(path: str, table: str, copy: LedgerCopy | None = None) -> DeltaTable | None:
+def open_table(path: str, table: str, copy: LedgerCopy | None = None) -> DeltaTable:
     """The newest version of a table, after a check that it is one of a ledger that this program can read and write.
 
-    `copy`: what lies there, where it is a copy; then it is the version that was copied. None comes back where the
-    ledger is from before the table was added within the schema version, and has no rows of it.
+    `copy`: what lies there, where it is a copy; then it is the version that was copied.
     Raises `SetupError` where there is no such table, and `PreconditionError` for another format: what its rows mean
     only another program knows.
     """
@@ -292,8 +269,7 @@ def open_table(path: str, table: str, copy: LedgerCopy | None = None) -> DeltaTa
     try:
         with reported(f"{uri} cannot be read", uri):
             opened = newest_version(path, table) if copy is None else _copied(path, table, copy)
-            if opened is not None:
-                _check_version(path, table, opened)
+            _check_format(path, table, opened)
     except LedgerUnavailableError as error:
         if isinstance(error.__cause__, TableNotFoundError) and not isinstance(error, DamagedLedgerError):
             raise _no_ledger(path, table) from error.__cause__
@@ -301,35 +277,29 @@ def open_table(path: str, table: str, copy: LedgerCopy | None = None) -> DeltaTa
     return opened
 
 
-def newest_version(path: str, table: str) -> DeltaTable | None:
+def newest_version(path: str, table: str) -> DeltaTable:
     """The same without a check, as deltalake opens it: raises its errors, `TableNotFoundError` among them.
 
     It may be the object that an earlier call gave, as long as the log has no later version: it is for reading alone.
 
-    That a table is missing is known only where the ledger is there: a folder that is away for a while has none. One
-    that the ledger has had is no table from later on: it was removed, with what was in it.
+    Raises `DamagedLedgerError` where the ledger is there and the table is missing: a folder that is away has none.
     """
     if (copy := copy_at(path)) is not None:
         return _copied(path, table, copy)
     try:
         return _kept(table_uri(path, table))
     except TableNotFoundError:
-        if table != _ALWAYS_THERE and is_table(table_uri(path, _ALWAYS_THERE)):
-            if table in _had_tables(path):
-                raise _removed(path, table) from None
-            if was_added(table):
-                return None
+        if table != WRITERS.name and is_table(table_uri(path, WRITERS.name)):
+            raise _removed(path, table) from None
         raise
 
 
-def _copied(path: str, table: str, copy: LedgerCopy) -> DeltaTable | None:
-    """A table of a copy at the version that was copied; None: the ledger did not have it."""
+def _copied(path: str, table: str, copy: LedgerCopy) -> DeltaTable:
+    """A table of a copy at the version that was copied."""
     if copy.words not in _read_copies:
         _read_copies.add(copy.words)
         log.warning("%s", copy.words)
-    if (found := copy.tables.get(table)) is None:
-        return None
-    return _at_version(table_uri(path, table), found.version, str(copy.cut))
+    return _at_version(table_uri(path, table), copy.tables[table].version, str(copy.cut))
 
 
 _read_copies: set[str] = set()
@@ -339,30 +309,6 @@ _read_copies: set[str] = set()
 @lru_cache(maxsize=64)
 def _at_version(uri: str, version: int, _cut: str) -> DeltaTable:
     return opened_at(uri, version)
-
-
-def _had_tables(path: str) -> frozenset[str]:
-    """The tables that the ledger is known to have had; none where it is not there, or from before that was noted."""
-    try:
-        opened = _kept(table_uri(path, _ALWAYS_THERE))
-    except TableNotFoundError:
-        return frozenset()
-    return frozenset(filter(None, (opened.metadata().configuration.get(HAD_TABLES) or "").split(",")))
-
-
-def _tables_there(path: str) -> list[str]:
-    return [table.name for table in TABLES if is_table(table_uri(path, table.name))]
-
-
-def _note_tables(path: str, now_ms: int) -> None:
-    """Note of what the ledger has now that it has had it."""
-    noted = _words({*_had_tables(path), *_tables_there(path)})
-    with suppress(MirrorLedgerError):  # writers may be faster; then maintenance does it
-        _settle(table_uri(path, _ALWAYS_THERE), {HAD_TABLES: noted}, now_ms)
-
-
-def _words(tables: Iterable[str]) -> str:
-    return ",".join(sorted(tables))
 
 
 def _removed(path: str, table: str) -> DamagedLedgerError:
@@ -549,11 +495,8 @@ def _entry(uri: str, version: int) -> _Entry:
 # log tell that.
 
 
-def last_append(path: str, table: str, writer: str) -> tuple[str, int | None] | None:
-    """The id of a table, and the number of the writer's last append, None: it has none; raises as `newest_version`.
-
-    None where the ledger is from before it had the table.
-    """
+def last_append(path: str, table: str, writer: str) -> tuple[str, int | None]:
+    """The id of a table, and the number of the writer's last append, None: it has none; raises as `newest_version`."""
     uri = table_uri(path, table)
     with _asking:
         known = _last_appends.get(uri)
@@ -561,8 +504,6 @@ def last_append(path: str, table: str, writer: str) -> tuple[str, int | None] | 
         if known is not None and is_followed and writer in known.numbers:
             return known.table_id, known.numbers[writer]
     opened = newest_version(path, table)
-    if opened is None:
-        return None
     found = table_id(opened), opened.transaction_version(writer)
     at = None if copy_at(path) is not None else _Version.of(opened.version(), uri)
     if at is not None:
@@ -609,13 +550,6 @@ _asking = threading.Lock()
 _last_appends: dict[str, _LastAppends] = {}
 
 
-def add_missing_table(path: str, table: str, *, now_ms: int) -> None:
-    """Create a table that was added within the schema version, where the ledger is from before."""
-    if was_added(table) and newest_version(path, table) is None:
-        _create(path, TABLE_BY_NAME[table], now_ms, KEEP_SUPERSEDED_HOURS)
-        _note_tables(path, now_ms)
-
-
 def _no_ledger(path: str, table: str) -> SetupError:
     if (why := unreadable(table_uri(path, table))) is not None:
         return SetupError(f"{why}; nothing was read", trouble=Trouble.LEDGER)
@@ -626,65 +560,17 @@ def _no_ledger(path: str, table: str) -> SetupError:
     )
 
 
-def _check_version(path: str, table: str, opened: DeltaTable) -> None:
-    version = opened.metadata().configuration.get(SCHEMA_VERSION_PROPERTY)
-    if version is None:
+def _check_format(path: str, table: str, opened: DeltaTable) -> None:
+    found = opened.metadata().configuration.get(FORMAT_PROPERTY)
+    if found is None:
         raise _no_ledger(path, table)
-    if version != str(SCHEMA_VERSION):
+    if found != str(LEDGER_FORMAT):
         raise PreconditionError(
-            f"{path} is a ledger of format {version}, this program knows format {SCHEMA_VERSION} alone; nothing was "
-            f"read or written. Use a version of this program that knows format {version}, or begin another ledger at "
+            f"{path} is a ledger of format {found}, this program knows format {LEDGER_FORMAT} alone; nothing was "
+            f"read or written. Use a version of this program that knows format {found}, or begin another ledger at "
             "another path: mirror-ledger init, then mirror-ledger adopt FLOW takes over what was mirrored",
             trouble=Trouble.LEDGER,
         )
-
-
-def missing_columns(table: DeltaTable, name: str) -> list[Column]:
-    """Columns that a table has gained since it was created, and does not have yet.
-
-    Raises `SetupError` when it lacks one that it always had.
-    """
-    found = {field.name for field in table.schema().fields}
-    missing = [column for column in TABLE_BY_NAME[name].columns if column.name not in found]
-    if strange := [column.name for column in missing if column.name not in ADDED_COLUMNS.get(name, ())]:
-        raise SetupError(
-            f"{table.table_uri} has no column {', '.join(strange)}: it is not a table of schema version "
-            f"{SCHEMA_VERSION}; nothing was read or written"
-        )
-    return missing
-
-
-def add_missing_columns(path: str, table: str, *, now_ms: int) -> None:
-    """Give a table the nullable columns that its schema version has gained; rows before say null.
-
-    Two that do it at once do the same, and one of them finds it done.
-    """
-    uri = table_uri(path, table)
-    opened = opened_at(uri)
-    missing = _missing_fields(opened, table)
-    if not missing:
-        return
-    before = opened.version()
-    fields = [DeltaField(name, _DELTA_TYPES[type_], nullable=True) for name, type_ in missing.items()]
-    try:
-        opened.alter.add_columns(fields, commit_properties=_commit_properties(now_ms))
-    except DeltaError as error:
-        opened = opened_at(uri)
-        if _missing_fields(opened, table):
-            names = ", ".join(missing)
-            raise MirrorLedgerError(f"columns {names} cannot be added to {uri}: {words_of(error)}") from error
-    sync_entries(uri, after=before, until=opened.version())
-
-
-def _missing_fields(opened: DeltaTable, table: str) -> dict[str, str]:
-    """The columns that a table has not gained yet, by name with their type, that of links among them."""
-    found = {column.name: column.type for column in missing_columns(opened, table)}
-    return found if has_links(opened) else {**found, LINK: "string"}
-
-
-def has_links(opened: DeltaTable) -> bool:
-    """Whether a table has the column of links: ledgers of earlier programs lack it until somebody appends."""
-    return any(field.name == LINK for field in opened.schema().fields)
 
 
 def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
@@ -693,7 +579,6 @@ def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
     deltalake would commit the creation again as version 1, and with it another id: that of another ledger.
     """
     uri = table_uri(path, table.name)
-    had = {HAD_TABLES: _words({*_tables_there(path), table.name})} if table.name == _ALWAYS_THERE else {}
     try:
         DeltaTable.create(
             uri,
@@ -704,7 +589,6 @@ def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
                 **_PROPERTIES,
                 **(_IN_A_STORE if local_folder(uri) is None else {}),
                 **upkeep_properties(keep_hours),
-                **had,
             },
             commit_properties=_commit_properties(now_ms, max_commit_retries=0),
             raise_if_key_not_exists=False,

@@ -19,7 +19,6 @@ from ledger.facts.cuts import Cut
 from ledger.facts.links import LINK, Head
 from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME, TABLES, epoch_and_round
 from ledger.store.damage import local_folder, reported
-from ledger.store.delta_tables import has_links
 from ledger.store.fetched import places
 from ledger.store.merging import STAMPED
 from ledger.store.places import Place
@@ -64,7 +63,7 @@ class Anchor:
 
 
 def heads_at(opened: OpenedTables, cut: Cut) -> tuple[Head, ...]:
-    """Of each table and writer the link of the last append that a cut counts; none where nothing is linked yet.
+    """Of each table and writer the link of the last append that a cut counts; none where nothing was appended yet.
 
     Raises what DuckDB raises where a file cannot be read.
     """
@@ -88,14 +87,14 @@ def linked_rows(opened: DeltaTable, table: str) -> "pa.Table | ParquetFiles":
     """The rows of a table with their links."""
     rows = relation_of(opened, table)
     if isinstance(rows, ParquetFiles):
-        return replace(rows, columns=(*rows.columns, LINK), added={**rows.added, LINK: "varchar"})
-    if len(rows) and has_links(opened):  # paths that DuckDB would read otherwise
+        return replace(rows, columns=(*rows.columns, LINK))
+    if len(rows):  # paths that DuckDB would read otherwise
         return opened.to_pyarrow_table(columns=[*STAMPED, LINK])
-    return rows.append_column(LINK, pa.nulls(len(rows), pa.string()))
+    return rows.append_column(LINK, pa.array([], pa.string()))
 
 
-def _heads_of(opened: DeltaTable | None, table: str, cut: Cut) -> Iterator[Head]:
-    if opened is None or not has_links(opened) or not (last := cut.of_table(table)):
+def _heads_of(opened: DeltaTable, table: str, cut: Cut) -> Iterator[Head]:
+    if not (last := cut.of_table(table)):
         return
     with connected() as connection:
         register(connection, "linked", linked_rows(opened, table))
@@ -108,8 +107,7 @@ def _archived(opened: OpenedTables) -> Iterator[Head]:
     """Of appends whose rows have left."""
     for period in archived_periods_of(opened):
         for end in period.ends:
-            if end.link is not None:
-                yield Head(end.fact_table, end.writer, end.writer_epoch, end.round, end.link)
+            yield Head(end.fact_table, end.writer, end.writer_epoch, end.round, end.link)
 
 
 class KnownHeads:
@@ -122,7 +120,7 @@ class KnownHeads:
         self._by_table: dict[str, dict[str, tuple[Head, ...]]] = {}
 
     def of(self, opened: OpenedTables) -> tuple[Head, ...]:
-        """Of each table and writer the link of the last append; none where nothing is linked yet.
+        """Of each table and writer the link of the last append; none where nothing was appended yet.
 
         Raises `LedgerUnavailableError` where a file cannot be read.
         """
@@ -137,11 +135,9 @@ class KnownHeads:
 
 
 def _heads_of_files(
-    opened: DeltaTable | None, table: str, known: Mapping[str, tuple[Head, ...]]
+    opened: DeltaTable, table: str, known: Mapping[str, tuple[Head, ...]]
 ) -> dict[str, tuple[Head, ...]]:
     """By file of a version the last link of each writer that it has; files that are known are not read."""
-    if opened is None or not has_links(opened):
-        return {}
     with reported(opened.table_uri, opened.table_uri):
         sizes = file_sizes(opened)
         at = dict(zip(sizes, places(opened, sizes), strict=True))
@@ -167,12 +163,9 @@ def _heads_of_file(path: str, table: str) -> Iterator[Head]:
 
 def _has_links(group: pq.RowGroupMetaData) -> bool:
     """Links of a merged file are in its first rows: those of the first partition."""
-    of_links = next(
-        (one for one in map(group.column, range(group.num_columns)) if one.path_in_schema == LINK), None
-    )
-    said = None if of_links is None else of_links.statistics
-    is_empty = said is not None and said.has_null_count and said.null_count == group.num_rows
-    return of_links is not None and not is_empty
+    columns = map(group.column, range(group.num_columns))
+    said = next(one for one in columns if one.path_in_schema == LINK).statistics
+    return said is None or not said.has_null_count or said.null_count < group.num_rows
 
 
 def anchor_of(opened: OpenedTables, *, now_ms: int, known: KnownHeads | None = None) -> Anchor:

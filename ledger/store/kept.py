@@ -39,11 +39,8 @@ class KeptRows:
         return pa.concat_tables(kept.values())
 
 
-_READ_ALONE = (
-    *(OperationKind.PLAN, OperationKind.SHEET, OperationKind.APPLY_ALIVE),
-    *("last_offset_syncs", "last_checkpoints", "last_share_offsets", "last_high_watermarks", "last_writers"),
-)
-"""Kinds of `operations` of which there may be many, or large ones, and for which few ask: the last ones nobody does."""
+_READ_ALONE = (OperationKind.PLAN, OperationKind.SHEET, OperationKind.APPLY_ALIVE)
+"""Kinds of `operations` of which there may be many, or large ones, and for which few ask."""
 _TOGETHER: Sequence[Filter] = [("kind", "not in", _READ_ALONE)]
 
 
@@ -88,7 +85,7 @@ _KEPT_ANSWERS_ROWS = 10_000
 """So many rows of answers are kept at most: who asks about one partition after the other asks each once."""
 Version = tuple[str, int | None]
 """The id of a table, and what was committed to it last."""
-Versions = tuple[Version | None, ...]
+Versions = tuple[Version, ...]
 
 
 @dataclass(slots=True)

@@ -39,8 +39,9 @@ class LastRowsReader:
     def noted(self, table: str) -> Noted | None:
         """Up to where each writer's rows of a table are, by a projection; None: there is none. Raises as `of`."""
         projection = Projection(self._path, table)
-        if not projection.is_there or (opened := newest_version(self._path, table)) is None:
+        if not projection.is_there:
             return None
+        opened = newest_version(self._path, table)
         version, known = self._noted.get(table, (None, None))
         if known is None:
             known = projection.noted(opened)
@@ -53,14 +54,12 @@ class LastRowsReader:
     def of(self, table: str) -> TableLastRows:
         """Those of a table of `GRAINS`; raises what deltalake and DuckDB raise where it cannot be read."""
         opened = newest_version(self._path, table)
-        if opened is None:  # a ledger from before it had this table
-            return _nothing(table)
         with self._reading[table]:  # who asks meanwhile knows it then
             if table not in self._kept:
                 self._keep_projected(opened, table)
             known = self._kept.get(table, _nothing(table))
             if known.version != opened.version():
-                opened = newest_version(self._path, table) or opened  # who was faster may have read on
+                opened = newest_version(self._path, table)  # who was faster may have read on
             if known.version != opened.version():
                 known = self._kept[table] = read_last_rows(opened, table, known)
             return known

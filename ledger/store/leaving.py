@@ -174,7 +174,7 @@ class Leaving:
                     writer=one.writer,
                     writer_epoch=one.epoch,
                     round=one.round,
-                    link=links.get((one.table, one.writer, place_of(one.epoch, one.round))),
+                    link=links[one.table, one.writer, place_of(one.epoch, one.round)],
                 )
                 for one in cut.last
             ],

@@ -18,7 +18,7 @@ from ledger.facts.links import LINK, content_of, link_of, row_order
 from ledger.facts.operations import OperationKind
 from ledger.facts.tables import OPERATIONS, place_of
 from ledger.store.behind import file_stamps
-from ledger.store.delta_tables import has_links, newest_version
+from ledger.store.delta_tables import newest_version
 from ledger.store.merging import SORTED_BY, STAMPED, TableFolder
 from ledger.store.relations import filtered_rows, relation_of
 
@@ -60,7 +60,7 @@ class Links:
             self._last[table, writer] = place, link
 
     def _recorded(self, opened: DeltaTable, table: str, writer: str) -> str | None:
-        """The link of the writer's last append with rows; None: it has none, as before there were links."""
+        """The link of the writer's last append with rows; None: it has none."""
         place, link = _last_in_files(opened, writer)
         return link or self._archived(table, writer, place)
 
@@ -80,30 +80,18 @@ class Links:
 def _last_in_files(opened: DeltaTable, writer: str) -> tuple[int, str | None]:
     """The place of a writer's last rows in a version, and their link; -1: it has none. Few files are read."""
     place, link = -1, None
-    if not has_links(opened):
-        return place, link
     files = [(_bound(file), file) for file in file_stamps(opened) if _may_have(file, writer)]
     folder = TableFolder(opened.table_uri)
     for bound, file in sorted(files, key=lambda one: one[0], reverse=True):
         if bound < place:
             break
-        with folder.readable([file.path]) as [path]:
-            rows = read_columns(path, (*STAMPED, LINK))
+        with folder.readable([file.path]) as [path], pq.ParquetFile(path) as parquet:
+            rows = parquet.read(columns=[*STAMPED, LINK])
         for row in rows.to_pylist():
             at = place_of(row["writer_epoch"], row["round"])
             if row["writer"] == writer and (at > place or (at == place and row[LINK] is not None)):
                 place, link = at, row[LINK]
     return place, link
-
-
-def read_columns(path: str, names: tuple[str, ...]) -> pa.Table:
-    """Columns of a file; null where it was written before the table had them."""
-    with pq.ParquetFile(path) as file:
-        found = file.read(columns=[name for name in names if name in file.schema_arrow.names])
-    for name in names:
-        if name not in found.column_names:
-            found = found.append_column(name, pa.nulls(len(found), pa.string()))
-    return found.select(names)
 
 
 def _may_have(file: FileStamps, writer: str) -> bool:

@@ -46,10 +46,7 @@ from ledger.store.delta_tables import (
     RECORDED_AT,
     STATISTICS,
     OpenedTable,
-    add_missing_columns,
-    add_missing_table,
     arrow_rows,
-    has_links,
     identity_of,
     keep_appended,
     newest_version,
@@ -128,9 +125,7 @@ class DeltaFactLog:
     ) -> WriterClaim:
         """As `FactLog` says; `least`: the first epoch that may be claimed."""
         for table in (_WRITERS, *tables):
-            self._add_missing(table)
-            with _failing(f"whether {table} has all columns is unknown, nothing was appended to it"):
-                add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
+            self._require(table)
         claimed = [_last_version(self._opened(table), writer) for table in (_WRITERS, *tables)]
         require_last(writer, epoch_of(max(claimed)), after=after)
         claim = WriterClaim(writer, max(epoch_of(max(claimed)) + 1, least))
@@ -163,11 +158,8 @@ class DeltaFactLog:
     def append_next(self, writer: str, table: str, rows: Sequence[Row]) -> int:
         for attempt in _CONFLICT_RETRIES:
             with attempt:
-                self._add_missing(table)
+                self._require(table)
                 opened = self._opened_to_append(table)
-                if not has_links(opened):
-                    add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
-                    opened = self._opened_to_append(table)
                 last = _last_version(opened, writer)
                 claim, number = WriterClaim(writer, 0), last + 1
                 try:
@@ -181,7 +173,7 @@ class DeltaFactLog:
     def last_epoch(self, writer: str, table: str) -> int:
         with self._opening(table):
             opened = newest_version(self._path, table)
-        return _NEVER if opened is None else epoch_of(_last_version(opened, writer))
+        return epoch_of(_last_version(opened, writer))
 
     def _holds(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> bool:
         found = self._rows_of(claim, table, round_number)
@@ -278,9 +270,10 @@ class DeltaFactLog:
                 "after its append"
             )
 
-    def _add_missing(self, table: str) -> None:
-        with _failing(f"whether {table} exists is unknown, nothing was appended to it"):
-            add_missing_table(self._path, table, now_ms=self._clock.now_ms())
+    def _require(self, table: str) -> None:
+        """Raise `DamagedLedgerError` where the ledger is there and the table is missing."""
+        with self._opening(table):
+            newest_version(self._path, table)
 
     def _opened(self, table: str) -> DeltaTable:
         """The newest version as the log says now, for reading."""

@@ -89,7 +89,6 @@ class Upkeep:
 class TableUpkeep:
     """Maintains one table; `keep_hours`: for how long superseded files and entries of the log stay.
 
-    A ledger may be without a table that was added within the schema version; then there is nothing to do for it.
     Every method raises `LedgerUnavailableError` when the table cannot be read or written.
     """
 
@@ -106,8 +105,7 @@ class TableUpkeep:
         """What would be done now."""
         files, merges = self.due()
         with _reported(self._uri):
-            opened = self._opened()
-            removable = [] if opened is None else self._removable(opened)
+            removable = self._removable(self._opened())
         return Upkeep(
             self.table,
             files=len(files),
@@ -120,8 +118,7 @@ class TableUpkeep:
     def due(self) -> tuple[list[DataFile], list[Merge]]:
         """The files of the newest version, and what is to be merged of them."""
         with _reported(self._uri):
-            opened = self._opened()
-            files = [] if opened is None else data_files(opened)
+            files = data_files(self._opened())
         return files, due_merges(files, now_ms=self._clock.now_ms())
 
     def merge(self, *, ended: Callable[[], bool] = lambda: False) -> Upkeep:
@@ -208,10 +205,7 @@ class TableUpkeep:
         if self.table not in PROJECTED:
             return False
         with _reported(self._uri):
-            opened = self._opened()
-            return opened is not None and self._projection.extend_when_due(
-                opened, now_ms=self._clock.now_ms()
-            )
+            return self._projection.extend_when_due(self._opened(), now_ms=self._clock.now_ms())
 
     def rebuild_when_unusable(self) -> None:
         """Make the table's projection again where it does not account for the rows of the newest version."""
@@ -219,8 +213,8 @@ class TableUpkeep:
             return
         with _reported(self._uri):
             opened = self._opened()
-            noted = None if opened is None else self._projection.noted(opened)
-            if opened is None or noted is None:
+            noted = self._projection.noted(opened)
+            if noted is None:
                 return
             with read_behind(opened, self.table, noted) as behind:
                 is_usable = behind is not None
@@ -233,10 +227,7 @@ class TableUpkeep:
             return False
         with _reported(self._uri):
             self._projection.drop()
-            opened = self._opened()
-            return opened is not None and self._projection.extend_when_due(
-                opened, now_ms=self._clock.now_ms(), least_rows=1
-            )
+            return self._projection.extend_when_due(self._opened(), now_ms=self._clock.now_ms(), least_rows=1)
 
     def clean(self, *, ended: Callable[[], bool] = lambda: False) -> tuple[int, int | None]:
         """Remove what is old enough, and make a checkpoint; returns how many files and entries of the log went.
@@ -245,9 +236,7 @@ class TableUpkeep:
         before the checkpoint is made: a reader that has just read which checkpoint is the last one finds it.
         """
         with _reported(self._uri):
-            if (opened := self._opened()) is None:
-                return 0, 0
-            removed = 0
+            opened, removed = self._opened(), 0
             for path in self._removable(opened):
                 if ended():
                     break
@@ -305,7 +294,7 @@ class TableUpkeep:
         opened.update_incremental()
         sync_entries(self._uri, after=before, until=opened.version())
 
-    def _opened(self) -> DeltaTable | None:
+    def _opened(self) -> DeltaTable:
         return newest_version(self._path, self.table)
 
     def _removable(self, opened: DeltaTable) -> list[str]:

@@ -298,8 +298,7 @@ def _whole_spans(snapshot: DeltaSnapshot) -> dict[str, Relation] | None:
 
 
 def _read_spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:
-    if (version := snapshot.version(_SYNCS)) is None:
-        return None
+    version = snapshot.version(_SYNCS)
     files = relation_of(version, _SYNCS)
     if not isinstance(files, ParquetFiles):
         return None
@@ -344,8 +343,8 @@ def _facts(version: DeltaTable, files: ParquetFiles) -> Facts:
 def _counted(snapshot: DeltaSnapshot, table: str) -> Facts | None:
     """The rows of a table that count at the cut, by times; None: its files cannot be chosen by time."""
     version, counted = snapshot.version(table), snapshot.counted(table)
-    files = None if version is None else relation_of(version, table)
-    if version is None or not isinstance(files, ParquetFiles):
+    files = relation_of(version, table)
+    if not isinstance(files, ParquetFiles):
         return None
     every = _facts(version, files)
 
@@ -384,9 +383,8 @@ def _projected(snapshot: DeltaSnapshot, table: str, version: DeltaTable) -> tupl
 
 def projected(snapshot: DeltaSnapshot, table: str) -> tuple[pa.Table, pa.Table] | None:
     """What the projection of a table says at the cut, and the rows behind it; None: it cannot be used."""
-    version = snapshot.version(table)
     try:
-        return None if version is None else _projected(snapshot, table, version)
+        return _projected(snapshot, table, snapshot.version(table))
     except _UNREADABLE as error:
         log.debug("all of %s is read: %s", table, error)
         return None

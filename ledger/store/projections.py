@@ -11,7 +11,6 @@ another table than the ledger's, all facts are read. That it stands for all rows
 
 import json
 import logging
-import re
 import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,7 +53,6 @@ LAST_FANOUT = 4
 """So many of like size where a block has last rows: what a later one has takes the place of most of it."""
 _FORM = 1
 _FOOTER = b"mirrorLedger.block"
-_NAMED_BY_ROWS = re.compile(r"block-(\d+)r-")
 _CHUNK_ROWS = 300_000
 UNREADABLE = (
     DeltaError,
@@ -159,11 +157,10 @@ class Blocks:
     """
 
     def __init__(self, folder: Path, of_table: str) -> None:
-        self._folder = folder
         self._of_table = of_table
         self._files: dict[int, list[Path]] = {}
         for file in folder.glob("block-*.parquet"):
-            self._files.setdefault(self._rows_of(file.name), []).append(file)
+            self._files.setdefault(_rows_of(file.name), []).append(file)
         self._rows = sorted(self._files)
         self._read: dict[int, list[Block]] = {}
 
@@ -187,17 +184,12 @@ class Blocks:
         chain: list[Block] = []
         last: str | None = block.last
         while last is not None:
-            ending = [one for one in self._at(self._rows_of(last)) if one.last == last]
+            ending = [one for one in self._at(_rows_of(last)) if one.last == last]
             if not ending:
                 raise InvalidValueError(f"no block ends with {last}")
             chain.append(max(ending, key=lambda one: one.tier))
             last = chain[-1].previous
         return chain[::-1]
-
-    def _rows_of(self, name: str) -> int:
-        """The rows that are in a block, or before it; names of an earlier program do not say them."""
-        said = _NAMED_BY_ROWS.match(name)
-        return int(said[1]) if said else Block.read(self._folder / name).noted.rows
 
     def _at(self, rows: int) -> list[Block]:
         if rows not in self._read:
@@ -432,12 +424,10 @@ class Projection:
         return list(map(Path, places(table, {file.path: file.size_bytes for file in files})))
 
     def _rows(self, chain: Sequence[Block], columns: Sequence[str] | None = None) -> pa.Table:
-        """With null in columns that the table has gained since."""
         # By a table of a dataset each command would wait for what reads these.
         parts = [pq.ParquetFile(block.file).read(columns, use_threads=False) for block in chain]
         schema = self.schema if columns is None else pa.schema(map(self.schema.field, columns))
-        found = pa.concat_tables([schema.empty_table(), *parts], promote_options="default")
-        return in_schema(found, schema)
+        return pa.concat_tables([schema.empty_table(), *(in_schema(part, schema) for part in parts)])
 
     def _rows_behind(self, behind: Behind) -> Iterator[pa.Table]:
         """What stands for new rows, of as many hours at a time as memory is to be had for."""
@@ -482,3 +472,8 @@ def merged_block(parts: Sequence[Block]) -> Block:
 def new_name(rows: int) -> str:
     """By the rows of the table that are in it or before it: so few blocks are read to find one."""
     return f"block-{rows}r-{uuid.uuid4()}.zstd.parquet"
+
+
+def _rows_of(name: str) -> int:
+    """The rows that the name of a block says. Raises `ValueError` where it says none."""
+    return int(name.removeprefix("block-").partition("r-")[0])

@@ -12,7 +12,6 @@ from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExp
 
 from ledger.facts.cuts import ClockStep, LastAppend
 from ledger.facts.tables import (
-    ADDED_COLUMNS,
     ROUNDS_PER_EPOCH,
     TABLE_BY_NAME,
     Comparison,
@@ -20,7 +19,7 @@ from ledger.facts.tables import (
     epoch_and_round,
     place_of,
 )
-from ledger.store.delta_tables import arrow_schema, missing_columns
+from ledger.store.delta_tables import arrow_schema
 from ledger.store.fetched import places
 from ledger.store.sql import ParquetFiles, Relation, connected, register
 
@@ -30,21 +29,15 @@ from ledger.store.sql import ParquetFiles, Relation, connected, register
 _GLOB = re.compile(r"[*?\[\]]")
 
 
-def relation_of(table: DeltaTable | None, name: str) -> "pa.Table | ParquetFiles":
-    """The rows of a table of the ledger, as DuckDB reads them; None: the ledger does not have it yet."""
-    if table is None:
-        return arrow_schema(TABLE_BY_NAME[name]).empty_table()
+def relation_of(table: DeltaTable, name: str) -> "pa.Table | ParquetFiles":
+    """The rows of a table of the ledger, as DuckDB reads them."""
     if not (sizes := file_sizes(table)):
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()
     paths = places(table, sizes)
     if not any(map(_GLOB.search, paths)):
-        added = {
-            column.name: column.type
-            for column in TABLE_BY_NAME[name].columns
-            if column.name in ADDED_COLUMNS.get(name, ())
-        }
-        return ParquetFiles(tuple(paths), TABLE_BY_NAME[name].column_names, added)
-    return _with_columns(table, name)
+        return ParquetFiles(tuple(paths), TABLE_BY_NAME[name].column_names)
+    # By deltalake, which reads paths as they are written.
+    return table.to_pyarrow_table(columns=list(TABLE_BY_NAME[name].column_names))
 
 
 def file_sizes(table: DeltaTable) -> dict[str, int]:
@@ -52,16 +45,6 @@ def file_sizes(table: DeltaTable) -> dict[str, int]:
     actions = table.get_add_actions()
     sizes = zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True)
     return dict(sorted(sizes, key=lambda file: file[1], reverse=True))
-
-
-def _with_columns(table: DeltaTable, name: str) -> pa.Table:
-    """The rows through deltalake: for paths that DuckDB would not read as they are written."""
-    schema = arrow_schema(TABLE_BY_NAME[name])
-    lacking = [column.name for column in missing_columns(table, name)]
-    found = table.to_pyarrow_table(columns=[column for column in schema.names if column not in lacking])
-    for column in lacking:
-        found = found.append_column(schema.field(column), pa.nulls(len(found), schema.field(column).type))
-    return found.select(schema.names)
 
 
 def row_count(relation: Relation) -> int:

@@ -32,7 +32,6 @@ from ledger.store.delta_tables import (
     arrow_rows,
     arrow_schema,
     in_schema,
-    missing_columns,
     open_table,
     table_uri,
 )
@@ -62,11 +61,11 @@ _IDENTIFIED_BY = "writers"
 class OpenedTables:
     """Tables of a ledger, each at its newest version when it was opened: once, all of them together.
 
-    None is a table that the ledger is too old to have. `of` raises unless this program can read what it opens.
+    `of` raises unless this program can read what it opens.
     """
 
     path: str
-    _by_name: dict[str, DeltaTable | None]
+    _by_name: dict[str, DeltaTable]
     _relations: dict[str, "pa.Table | ParquetFiles"] = field(default_factory=dict)
     _last_ms: dict[tuple[str, str], int | None] = field(default_factory=dict)
     _copy: LedgerCopy | None = None
@@ -78,15 +77,14 @@ class OpenedTables:
         opened = {table: open_table(path, table, copy) for table in TABLE_BY_NAME if table in names}
         return cls(path, opened, _copy=copy)
 
-    def table(self, name: str) -> DeltaTable | None:
+    def table(self, name: str) -> DeltaTable:
         if name not in self._by_name:
             self._by_name[name] = open_table(self.path, name, self._copy)
         return self._by_name[name]
 
     def copied_version(self, name: str) -> int | None:
-        """The version of a table that the copy names, which is read; None: this is no copy, or it lacks the table."""
-        found = None if self._copy is None else self._copy.tables.get(name)
-        return None if found is None else found.version
+        """The version of a table that the copy names, which is read; None: this is no copy."""
+        return None if self._copy is None else self._copy.tables[name].version
 
     def relation(self, table: str) -> "pa.Table | ParquetFiles":
         if table not in self._relations:
@@ -102,8 +100,7 @@ class OpenedTables:
         return Cut.of(self.ledger_id, (append for appends in found for append in appends))
 
     def _last_appends(self, table: str) -> list[LastAppend]:
-        opened = self.table(table) if table in PROJECTED else None
-        known = None if opened is None else Projection(self.path, table).last_appends(opened)
+        known = Projection(self.path, table).last_appends(self.table(table)) if table in PROJECTED else None
         return last_appends(table, self.relation(table)) if known is None else known
 
     def last_recorded_at_ms(self, table: str, writer: str) -> int | None:
@@ -138,9 +135,7 @@ class OpenedTables:
 
     @property
     def _identifying(self) -> DeltaTable:
-        found = self.table(_IDENTIFIED_BY)
-        assert found is not None, "no ledger is older than this table"
-        return found
+        return self.table(_IDENTIFIED_BY)
 
 
 class DeltaSnapshot:
@@ -205,8 +200,8 @@ class DeltaSnapshot:
             return CutRows(rows, last, self._until_ms[table])
         return arrow_schema(TABLE_BY_NAME[table]).empty_table()
 
-    def version(self, table: str) -> DeltaTable | None:
-        """The version of a table that is read, of which a cut may count some rows; None: the ledger lacks it."""
+    def version(self, table: str) -> DeltaTable:
+        """The version of a table that is read, of which a cut may count some rows."""
         return self._opened.table(table)
 
     def copied_version(self, table: str) -> int | None:
@@ -218,16 +213,6 @@ class DeltaSnapshot:
         if self._counted is None:
             return None
         return tuple(self._counted.of_table(table)), self._until_ms.get(table, 0)
-
-    def is_missing(self, table: str) -> bool:
-        """Whether the ledger is from before the table was added."""
-        return self._opened.table(table) is None
-
-    def lacking(self, table: str) -> frozenset[str]:
-        """Columns that the table has not gained yet."""
-        found = self._opened.table(table)
-        missing = TABLE_BY_NAME[table].columns if found is None else missing_columns(found, table)
-        return frozenset(column.name for column in missing)
 
     @cached_property
     def last_left(self) -> FactsArchived | None:

@@ -6,7 +6,7 @@ Values reach SQL only through the one-row relation `params`; SQL is never built 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -188,11 +188,10 @@ FUNCTIONS = sql_file("functions.sql")
 
 @dataclass(frozen=True, slots=True)
 class ParquetFiles:
-    """A table as the Parquet files of one version; never empty. `added`: columns that some files may lack, as null."""
+    """A table as the Parquet files of one version; never empty."""
 
     paths: tuple[str, ...]
     columns: tuple[str, ...]
-    added: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, names: Collection[str]) -> "ParquetFiles | None":
         """Those of these names; None: there is none."""
@@ -479,15 +478,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, files: ParquetFiles) -> str:
     """What selects the columns of these files, by name."""
     is_read(connection, str(Path(files.paths[0]).parent))
     paths = ", ".join(map(_literal, files.paths))
-    # By name means that every file is opened first: only where files may differ.
-    rows = f"read_parquet([{paths}], union_by_name = {bool(files.added)})"
-    lacking = files.added.keys() - _columns(connection, rows) if files.added else set()
-    columns = (f"null::{files.added[name]} as {name}" if name in lacking else name for name in files.columns)
-    return f"select {', '.join(columns)} from {rows}"
-
-
-def _columns(connection: duckdb.DuckDBPyConnection, rows: str) -> set[str]:
-    return {name for name, *_ in connection.execute(f"describe from {rows}").fetchall()}
+    return f"select {', '.join(files.columns)} from read_parquet([{paths}])"
 
 
 def _literal(text: str) -> str:

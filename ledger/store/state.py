@@ -49,7 +49,7 @@ class DeltaRows:
         self._operations = KeptOperations()
         self._answers = KeptAnswers()
         self._append_times: dict[tuple[str, str], AppendTimes] = {}
-        self._appended: dict[tuple[str, str], tuple[Version | None, int | None]] = {}
+        self._appended: dict[tuple[str, str], tuple[Version, int | None]] = {}
         """By table and writer as of which of its appends, and when that was recorded."""
         self._last_rows = LastRowsReader(path)
 
@@ -104,12 +104,12 @@ class DeltaRows:
         """`writer`: whose rows alone are asked about; they stay the same while others append."""
         return self._answers.of(question, tuple(self._version(table, writer) for table in tables), answer)
 
-    def _version(self, table: str, writer: str | None) -> Version | None:
+    def _version(self, table: str, writer: str | None) -> Version:
         """What an answer from a table is as of; where one writer alone is asked about, that one's last append."""
         if writer is not None:
             return last_append(self._path, table, writer)
         opened = newest_version(self._path, table)
-        return None if opened is None else (table_id(opened), opened.version())
+        return table_id(opened), opened.version()
 
     def relation(self, table: str) -> Relation:
         """The rows of a table, whose files are read when somebody asks for them: raises what deltalake does."""

@@ -41,7 +41,7 @@ class Finding(StrEnum):
     """What is wrong of a ledger's rows."""
 
     ALTERED = "altered"  # rows of the append, or of one before it, are not what they were
-    UNLINKED = "unlinked"  # rows of no link, behind others that have one
+    UNLINKED = "unlinked"  # rows of no link
     HIDDEN = "hidden"  # rows that are there, and that readers may skip
     UNREADABLE = "unreadable"  # a file
     CUT_OFF = "cut_off"  # the log has heard of a later append
@@ -90,14 +90,13 @@ class _Said(NamedTuple):
 
 @dataclass(slots=True)
 class TableVerified:
-    """What was found of a table. `appends` that were compared with their link, and `unlinked` ones from before there
-    were links; `links` by writer and place. `stay`: a hash of the rows that stay of what has left, see `stay_of`."""
+    """What was found of a table. `appends`: how many were compared with their link; `links` by writer and place.
+    `stay`: a hash of the rows that stay of what has left, see `stay_of`."""
 
     table: str
     found: list[Found] = field(default_factory=list)
     heads: list[Head] = field(default_factory=list)
     appends: int = 0
-    unlinked: int = 0
     links: dict[tuple[str, int], str] = field(default_factory=dict)
     stay: str = ""
 
@@ -112,7 +111,7 @@ def verify_table(
     """What is wrong of the rows of a version.
 
     `until`: by writer the last place that counts, None: all do. `left`: by writer the last append whose rows have left
-    into an archive, with an empty link where it has none: what follows continues it.
+    into an archive: what follows continues it.
     """
     done = TableVerified(table)
     with _unreadable_is_found(done, "its log"):
@@ -155,7 +154,7 @@ def stay_of(opened: DeltaTable, table: str, left: Mapping[str, int]) -> str:
 
 def _follow(done: TableVerified, writer: str, appends: Sequence[_Said], left: Head | None) -> None:
     """Compare each append with its link, and that with the one before."""
-    head = left if left is not None and left.link else None
+    head = left
     previous = None if head is None else head.link
     seen = -1
     for one in appends:
@@ -166,11 +165,8 @@ def _follow(done: TableVerified, writer: str, appends: Sequence[_Said], left: He
             continue
         seen = one.place
         if one.link is None:
-            if previous is None:
-                done.unlinked += 1
-            else:
-                words = "it has no link, or not on its first row: it was not appended by this program"
-                done.found.append(Found(done.table, Finding.UNLINKED, words, *at))
+            words = "it has no link, or not on its first row: it was not appended by this program"
+            done.found.append(Found(done.table, Finding.UNLINKED, words, *at))
             continue
         done.appends += 1
         if link_of(done.table, previous, one.content) != one.link:
@@ -226,7 +222,7 @@ def _appends(
 
 
 def _other_columns(said: pa.Schema, known: pa.Schema) -> str | None:
-    """How the columns of the log are not those of the table; a program of before, or of later, has fewer, or more."""
+    """Say how the columns of the log are not those of the table; None: they are."""
     for column in said:
         if column.name in known.names and _kind(column.type) != _kind(known.field(column.name).type):
             return f"its log says another type of {column.name} than the table's: {column.type}"
@@ -234,8 +230,8 @@ def _other_columns(said: pa.Schema, known: pa.Schema) -> str | None:
         [name for name in one.names if name not in other.names]
         for one, other in ((said, known), (known, said))
     )
-    if more and lacking:
-        return f"its log has columns {', '.join(more)}, and not {', '.join(lacking)}"
+    if more or lacking:
+        return f"its log has not the columns of the table: {', '.join(sorted({*more, *lacking}))} lacking or unknown"
     return None
 
 
@@ -250,8 +246,10 @@ def _read(
     if size != said["size_bytes"]:
         raise ValueError(f"it has {size} bytes, not {said['size_bytes']} as the log says")
     with pq.ParquetFile(path) as file:
-        if more := set(file.schema_arrow.names) - set(columns):
-            raise ValueError(f"it has columns {', '.join(sorted(more))}, which the log does not have")
+        if other := set(file.schema_arrow.names) ^ set(columns):
+            raise ValueError(
+                f"it has other columns than the log: {', '.join(sorted(other))} lacking or unknown"
+            )
         rows = file.read()
         rows.validate(full=True)
         hidden = _hidden_in_parts(file, rows)
@@ -264,13 +262,10 @@ def _read(
 
 
 def _whole(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with all columns of a table. Raises `ValueError` where a file says that a column is of another type."""
+    """Rows with the columns of a table. Raises `ValueError` where a file says that a column is of another type."""
     for column in rows.schema:
-        if column.name in schema.names and _kind(column.type) != _kind(schema.field(column.name).type):
+        if _kind(column.type) != _kind(schema.field(column.name).type):
             raise ValueError(f"its column {column.name} is of another type than the table's: {column.type}")
-    for name in schema.names:
-        if name not in rows.column_names:
-            rows = rows.append_column(name, pa.nulls(len(rows), schema.field(name).type))
     return rows.select(schema.names).cast(schema).combine_chunks()
 
 
@@ -379,7 +374,6 @@ class Verified:
     found: list[Found]
     heads: tuple[Head, ...]
     appends: int
-    unlinked: int
     anchors: int
 
     @property
@@ -407,11 +401,8 @@ def verify_ledger(
     left, stays = _left_if_readable(at)
     verified: dict[str, TableVerified] = {}
     for table in tables:
-        opened = at.version(table)
-        if opened is None:
-            continue
         until = None if as_of is None else {one.writer: one.place for one in at.cut.of_table(table)}
-        done = verify_table(opened, table, until=until, left=left.get(table, {}))
+        done = verify_table(at.version(table), table, until=until, left=left.get(table, {}))
         done.found += _damaged_log(table_uri(path, table), table)
         if table in stays and done.stay != stays[table]:
             words = "rows that stay of what has left into an archive are not those that stayed"
@@ -427,7 +418,6 @@ def verify_ledger(
         found,
         tuple(sorted(head for done in verified.values() for head in done.heads)),
         sum(done.appends for done in verified.values()),
-        sum(done.unlinked for done in verified.values()),
         len(anchors),
     )
 
@@ -451,13 +441,11 @@ def _left(at: DeltaSnapshot) -> tuple[dict[str, dict[str, Head]], dict[str, str]
     for number, period in enumerate(archived_periods(rows), 1):
         is_begun = begun is not None and begun[1] == period
         for name in LEAVING:
-            opened = at.version(name)
-            if opened is None or (is_begun and not _has_carried(opened, number)):
+            if is_begun and not _has_carried(at.version(name), number):
                 continue
             ends = (end for end in period.ends if end.fact_table == name)
             left[name] = {
-                end.writer: Head(name, end.writer, end.writer_epoch, end.round, end.link or "")
-                for end in ends
+                end.writer: Head(name, end.writer, end.writer_epoch, end.round, end.link) for end in ends
             }
             stays.pop(name, None)
     for row in rows:

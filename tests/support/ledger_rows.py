@@ -11,7 +11,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from ledger.facts.state import FactLog, WriterClaim
 from ledger.facts.tables import GAPS_TYPE, TABLE_BY_NAME, Column, Row, place_of
-from ledger.store.delta_tables import RECORDED_AT, arrow_schema, has_links, stored_schema, table_uri
+from ledger.store.delta_tables import RECORDED_AT, stored_schema, table_uri
 
 
 def copied_to(folder: Path, ledger: Path) -> str:
@@ -40,10 +40,9 @@ def row(table: str, **values: object) -> dict[str, object]:
 
 
 def append(path: str, table: str, rows: Sequence[Row]) -> None:
-    """One commit without links, as earlier programs made it: it says when the first of its rows was recorded."""
+    """One commit without links, for answers: it says when the first of its rows was recorded."""
     opened = DeltaTable(table_uri(path, table))
-    schema = stored_schema if has_links(opened) else arrow_schema
-    data = pa.Table.from_pylist(list(rows), schema=schema(TABLE_BY_NAME[table]))
+    data = pa.Table.from_pylist(list(rows), schema=stored_schema(TABLE_BY_NAME[table]))
     metadata = {"userMetadata": json.dumps({RECORDED_AT: rows[0][RECORDED_AT]})}
     last = {row["writer"]: place_of(row["writer_epoch"], row["round"]) for row in rows}
     properties = CommitProperties(

@@ -1,8 +1,7 @@
-"""Ledgers on disk and in memory: empty, from before a table was added, to be maintained."""
+"""Ledgers on disk and in memory: empty, written from memory, to be maintained."""
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -11,15 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from deltalake import DeltaTable
 
 from ledger.clock import Clock
-from ledger.facts import tables
 from ledger.facts.roles import writer_of
 from ledger.facts.state import FactLog, WriterClaim
 from ledger.facts.tables import TABLES, WRITERS, Row
-from ledger.store.delta_tables import HAD_TABLES, create_tables, table_uri
+from ledger.store.delta_tables import create_tables, table_uri
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import TableUpkeep
 from ledger.store.merging import data_files
@@ -145,31 +142,6 @@ def rewrite_block(file: Path, rows: pa.Table) -> None:
     with pq.ParquetWriter(file, rows.schema, compression="zstd") as writer:
         writer.add_key_value_metadata({key: value for key, value in footer.items() if b"Ledger" in key})
         writer.write_table(rows)
-
-
-# -- From before a table was added -----------------------------------------------------------------
-
-ADDED = "topics"
-
-
-def add_within_the_version(patched: pytest.MonkeyPatch) -> None:
-    """From now on a ledger may be without the table."""
-    patched.setattr(tables, "ADDED_TABLES", frozenset({ADDED}))
-
-
-def made_before(path: Path) -> str:
-    """A ledger as the first program of the schema version makes it."""
-    create_tables(str(path), now_ms=1)
-    never_had(str(path), ADDED)
-    return str(path)
-
-
-def never_had(path: str, table: str) -> None:
-    """A ledger as it was before it had a table, and before anybody noted which ones it has."""
-    shutil.rmtree(table_uri(path, table))
-    DeltaTable(table_uri(path, "writers")).alter.set_table_properties(
-        {HAD_TABLES: "writers"}, raise_if_not_exists=False
-    )
 
 
 # -- To be maintained ------------------------------------------------------------------------------

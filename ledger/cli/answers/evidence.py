@@ -77,8 +77,6 @@ def _said_of(verified: Verified) -> list[str]:
     lines = [
         f"{appends} of {counted(len(verified.heads), 'chain')} compared with their links; root {verified.root}"
     ]
-    if verified.unlinked:
-        lines.append(f"not chained: {counted(verified.unlinked, 'append')} from before there were links")
     if not verified.anchors:
         lines.append(
             "not checked, for there is no anchor: a cut end, and an older copy in place of the ledger"

@@ -26,7 +26,6 @@ from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
-from tests.support.ledgers import never_had
 
 FORWARD, BACK, MIRROR = "east-to-west", "west-to-east", 77
 
@@ -303,10 +302,8 @@ def test_what_is_behind_the_map_of_the_source_keeps_no_way_back_from_beginning(d
 
 
 def test_a_cut_on_disk_is_read_as_it_was_taken(drained: Clusters, tmp_path: Path) -> None:
-    """Also on a ledger from before there were cuts."""
     path = str(tmp_path)
     create_tables(path, now_ms=1)
-    never_had(path, "cut_offsets")
     state = DeltaLedgerState(open_ledger(path))
     assert (state.cut("op").offsets, state.cut_targets(FORWARD, ["t"])) == ((), {})
     taken = drained.cut()

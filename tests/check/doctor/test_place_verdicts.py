@@ -8,7 +8,6 @@ from ledger.doctor import places
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import TableCommit, TableState
 from ledger.doctor.results import CheckResult, Unmeasured
-from ledger.facts import tables as schema
 from ledger.facts.cuts import ClockStep
 from ledger.store.merging import BEHIND_FILES, DataFile
 
@@ -61,15 +60,6 @@ def test_what_is_no_ledger_fails_and_the_rest_is_unknown(state: TableState | Non
     rest = {check: result.verdict for check, result in found.items() if check is not Check.LEDGER_TABLES}
     assert len(rest) == 6
     assert set(rest.values()) == {Verdict.UNKNOWN}
-
-
-def test_a_table_that_came_within_the_schema_version_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "ADDED_TABLES", frozenset({"t1"}))
-    found = results(table(), None)
-    tables = found.pop(Check.LEDGER_TABLES)
-    assert (tables.verdict, "no table t1, which has come since" in tables.measured) == (Verdict.WARNING, True)
-    assert {result.verdict for result in found.values()} == {Verdict.OK}
-    assert results(None, table())[Check.LEDGER_TABLES].verdict is Verdict.FAILED
 
 
 def test_a_store_that_cannot_be_read_fails() -> None:

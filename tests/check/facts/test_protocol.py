@@ -14,7 +14,7 @@ import ledger
 from ledger.facts.every_kind import EVERY_KIND
 from ledger.facts.operations import OperationKind
 from ledger.facts.syncs import CAUSES, LOST_AT_SOURCE, GapCause, SyncCause, SyncKind, topic_id_bytes
-from ledger.facts.tables import SCHEMA_VERSION, STAMP, TABLES, Table
+from ledger.facts.tables import LEDGER_FORMAT, STAMP, TABLES, Table
 from ledger.mirror.assignment import StopCause
 from ledger.store import catalog
 from ledger.store.delta_tables import arrow_schema
@@ -85,7 +85,7 @@ def test_every_view_says_what_it_is_and_those_that_are_stated_exist() -> None:
 
 
 def test_the_version_is_stated() -> None:
-    assert f"Format: {SCHEMA_VERSION}," in PROTOCOL
+    assert f"Format: {LEDGER_FORMAT}," in PROTOCOL
 
 
 # -- Operations ------------------------------------------------------------------------------------

@@ -2,21 +2,18 @@
 
 import os
 import random
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
 
 from ledger.answers.elsewhere import for_duckdb, for_spark, sealed
 from ledger.errors import UsageError
-from ledger.facts.tables import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES
+from ledger.facts.tables import TABLES
 from ledger.store import catalog
 from ledger.store.catalog import Query, Value
-from ledger.store.delta_tables import add_missing_columns, arrow_schema, create_tables, table_uri
+from ledger.store.delta_tables import create_tables
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
 from ledger.store.sql import run_query
 from tests.support.histories import FLOW, examples, ledger_of, random_history
@@ -101,45 +98,6 @@ def test_a_later_append_changes_nothing(tmp_path: Path, empty_ledger: Path) -> N
         connection.execute(text)
         assert connection.sql("select flow from writers").fetchall() == [("one",)]
         assert connection.sql("select count(*) from topics").fetchall() == [(0,)]
-
-
-def test_columns_that_were_added_later_are_null_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As if `config_hash` had come later: no file has it, then one has."""
-    monkeypatch.setitem(ADDED_COLUMNS, "writers", ("config_hash",))
-    path = str(tmp_path / "ledger")
-    older = arrow_schema(TABLE_BY_NAME["writers"])
-    older = older.remove(older.get_field_index("config_hash"))
-    create_tables(path, now_ms=1)
-    shutil.rmtree(tmp_path / "ledger" / "writers")
-    properties = {SCHEMA_VERSION_PROPERTY: str(SCHEMA_VERSION)}
-    DeltaTable.create(
-        table_uri(path, "writers"), older, configuration=properties, raise_if_key_not_exists=False
-    )
-    rows = pa.Table.from_pylist([claim("one")], schema=older)
-    write_deltalake(table_uri(path, "writers"), rows, mode="append")
-    at = open_ledger(path).now()
-    assert hashes(for_duckdb(at)) == [("one", None)]
-    assert "cast(null as string) as config_hash" in for_spark(at)
-    with sealed(at, (), {}) as ledger:
-        (answer,) = ledger.answers(HASHES)
-        assert answer is not None
-        assert answer.to_pylist() == [{"flow": "one", "config_hash": None}]
-    add_missing_columns(path, "writers", now_ms=2)
-    append(path, "writers", [{**claim("two"), "config_hash": "x"}])
-    at = open_ledger(path).now()
-    assert hashes(for_duckdb(at)) == [("one", None), ("two", "x")]
-    assert "cast(null as string) as config_hash" not in for_spark(at)
-
-
-HASHES = "select flow, config_hash from writers order by flow"
-
-
-def hashes(text: str) -> list[tuple[str, str | None]]:
-    with duckdb.connect() as connection:
-        connection.execute(tables_alone(text))
-        return connection.sql(HASHES).fetchall()
 
 
 def tables_alone(text: str) -> str:

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from ledger.answers.elsewhere import attach, sealed
 from ledger.answers.printed import WIDTH, for_duckdb
 from ledger.errors import UsageError
-from ledger.facts.tables import SCHEMA_VERSION_PROPERTY, TABLES
+from ledger.facts.tables import FORMAT_PROPERTY, TABLES
 from ledger.store import catalog
 from ledger.store.delta_tables import create_tables, table_uri
 from ledger.store.snapshots import open_ledger
@@ -247,12 +247,11 @@ def test_a_ledger_of_another_format_is_one_clear_error(
     path = ledger_of(tmp_path, empty_ledger, "flow_losses")
     text = text_of(path, "flow_losses")
     DeltaTable(table_uri(path, "offset_syncs")).alter.set_table_properties(
-        {SCHEMA_VERSION_PROPERTY: "7"}, raise_if_not_exists=False
+        {FORMAT_PROPERTY: "7"}, raise_if_not_exists=False
     )
     found = refused(plain, text)
     assert (
-        f"the table offset_syncs at {path} is of schema version 7, and this text reads 2; nothing was read"
-        in found
+        f"the table offset_syncs at {path} is of format 7, and this text reads 3; nothing was read" in found
     )
 
 

@@ -165,10 +165,6 @@ def test_files_whose_names_duckdb_would_not_read_as_they_are_tell_the_same(
     assert AppendTimes(TABLE, "recorder:b").last_ms(opened(path)) == 8
 
 
-def test_a_ledger_without_the_table_tells_nothing() -> None:
-    assert AppendTimes(TABLE, "recorder:a").last_ms(None) is None
-
-
 # -- Versions --------------------------------------------------------------------------------------
 
 CHECKPOINTS = "checkpoints"

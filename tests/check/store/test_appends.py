@@ -117,7 +117,6 @@ def test_when_the_first_and_the_last_row_was_recorded_is_what_rows_say(
     tmp_path: Path, empty_ledger: Path
 ) -> None:
     model = Model(copied_to(tmp_path, empty_ledger), random.Random(1))
-    assert appends.recorded_span(TABLE, None) is None
     assert appends.recorded_span(TABLE, model.opened) is None
     for _ in range(5):
         model.step()

@@ -56,12 +56,12 @@ def test_what_was_answered_of_a_version_is_asked_again_of_a_later_one_alone() ->
         return [{"n": len(answered)}] * rows
 
     found = KeptAnswers()
-    first = found.of("a", (("id", 1), None), lambda: answer("a"))
+    first = found.of("a", (("id", 1), ("more", None)), lambda: answer("a"))
     first.append({"n": "of who asked"})
-    assert found.of("a", (("id", 1), None), lambda: answer("a")) == [{"n": 1}]
-    assert found.of("b", (("id", 1), None), lambda: answer("b")) == [{"n": 2}]
-    assert found.of("a", (("id", 2), None), lambda: answer("a")) == [{"n": 3}]
-    assert found.of("b", (("another", 1), None), lambda: answer("b")) == [{"n": 4}]
+    assert found.of("a", (("id", 1), ("more", None)), lambda: answer("a")) == [{"n": 1}]
+    assert found.of("b", (("id", 1), ("more", None)), lambda: answer("b")) == [{"n": 2}]
+    assert found.of("a", (("id", 2), ("more", None)), lambda: answer("a")) == [{"n": 3}]
+    assert found.of("b", (("another", 1), ("more", None)), lambda: answer("b")) == [{"n": 4}]
     assert found.of("b", (("another", 1), ("id", 0)), lambda: answer("b")) == [{"n": 5}]
     for _ in range(2):
         assert len(found.of("large", (), lambda: answer("large", 10_001))) == 10_001

@@ -17,9 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from ledger.errors import LedgerUnavailableError
-from ledger.facts.every_kind import content_of
 from ledger.facts.last_rows import GRAINS, NOTHING, Split
-from ledger.facts.roles import OPERATOR_WRITER
 from ledger.facts.rows import flow_position
 from ledger.facts.tables import STAMP, TABLE_BY_NAME, TABLES
 from ledger.store import merging, projections
@@ -27,7 +25,6 @@ from ledger.store.behind import file_stamps
 from ledger.store.catalog import query
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.last_rows import LastRowsReader
-from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import TableUpkeep, Upkeep, maintain
 from ledger.store.merging import Merge, data_files
 from ledger.store.projections import Block, Projection
@@ -378,21 +375,3 @@ def test_maintenance_keeps_what_starts_read(
     assert not another.project_when_due(), "somebody else has done it"
     assert ends(path) == {0: FANOUT, 1: 1}
     assert not TableUpkeep(path, "operations", clock(), keep_hours=1).project_when_due()
-
-
-def test_notes_of_an_earlier_program_are_history(merged: str) -> None:
-    """They are no more than rows of `operations`, whatever they say."""
-    said = {
-        "table_id": "t",
-        "of_each": [],
-        "rows": 9,
-        "until": {"flow:a": [1, 99, 1]},
-        "settled_ms": 1,
-        "last": "x",
-    }
-    blank = {name: value for name, value in row("operations").items() if name not in STAMPED}
-    noted = {**blank, "operation_id": "o", "kind": "last_offset_syncs", "content": json.dumps(said)}
-    DeltaFactLog(merged, clock()).append_next(OPERATOR_WRITER, "operations", [noted])
-    assert ends(merged) == {0: FANOUT + 1, 1: 1}
-    [found] = filtered_rows(open_ledger(merged).now().relation("operations"), [])
-    assert (content_of(found), json.loads(found["content"])) == (None, said)

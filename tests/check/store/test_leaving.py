@@ -350,11 +350,8 @@ def test_who_is_at_work_goes_on_and_period_after_period_leaves(
         days.at_day(4)
     for path in (days.path, str(archive / "000001")):
         done = verify_ledger(path, [anchor], as_of=None, now_ms=days.clock.now_ms())
-        assert (done.found, done.unlinked) == ([], 0)
+        assert done.found == []
         assert {head.table for head in done.heads} >= FILLED
-    [first, _] = days.periods()
-    [end] = [one for one in first.ends if (one.fact_table, one.writer) == ("checkpoints", RECORDER)]
-    assert end.link is not None
 
 
 ENDED_AT = examples(check=[170], soak=[*range(1, 1_000)])

@@ -132,7 +132,7 @@ def test_rows_are_sorted_by_what_they_are_about(ledger: Maintained) -> None:
 
 
 def test_days_lie_in_files_of_their_own(ledger: Maintained) -> None:
-    """Also those that an earlier program had mixed."""
+    """Also where something else has mixed them: Delta's own optimize."""
     ledger.append(2)
     ledger.clock.now_s += DAY_MS / 1000
     ledger.append(2)

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from ledger.errors import PreconditionError, SetupError, UsageError
 from ledger.facts.cuts import LastAppend
-from ledger.facts.tables import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
+from ledger.facts.tables import FORMAT_PROPERTY, LEDGER_FORMAT, TABLE_BY_NAME, TABLES, Table
 from ledger.facts.ways import Direction
 from ledger.offsets.between_clusters import Chosen, translate_offset
 from ledger.store import catalog
@@ -195,7 +195,7 @@ def make_ledger(path: str, version: str, tables: Sequence[Table] = TABLES) -> No
         DeltaTable.create(
             table_uri(path, table.name),
             arrow_schema(table),
-            configuration={SCHEMA_VERSION_PROPERTY: version},
+            configuration={FORMAT_PROPERTY: version},
             raise_if_key_not_exists=False,
         )
 
@@ -215,7 +215,7 @@ def test_a_ledger_of_another_format_is_refused_for_reading_and_writing(tmp_path:
 
 
 def test_a_ledger_whose_creation_was_interrupted_is_completed_and_opened(tmp_path: Path) -> None:
-    make_ledger(str(tmp_path), str(SCHEMA_VERSION), TABLES[:3])
+    make_ledger(str(tmp_path), str(LEDGER_FORMAT), TABLES[:3])
     assert create_tables(str(tmp_path), now_ms=BEGAN_MS) == [table.name for table in TABLES[3:]]
     assert open_ledger(str(tmp_path)).now().cut.last == ()
 
