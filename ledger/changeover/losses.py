@@ -159,7 +159,7 @@ def loss_words(figures: Row) -> str:
     if lost == 0:
         words = f"all that is known of {counted(figures['partitions'], 'partition')} is copied"
         return f"{words}{_more_words(figures, more)}"
-    least = figures.get("records_at_least", lost)  # forecasts of earlier versions have none
+    least = figures["records_at_least"]
     words = f"{'' if least == lost else f'{least:,} to '}{counted(lost, 'record')} not copied"
     words += (
         ", for an unknown time" if figures["seconds_lost"] is None else f", the oldest for {_span(figures)}"
@@ -170,18 +170,18 @@ def loss_words(figures: Row) -> str:
 def _more_words(figures: Row, more: int | None) -> str:
     """What of it came since the source was read last, and how that is known."""
     if more is None:
-        without = figures.get("partitions_without_rate")
+        without = figures["partitions_without_rate"]
         basis = f", no rate is known of {counted(without, 'partition')}" if without else ""
         return f"; what was written after the last reading{_reading(figures)} is unknown{basis}"
     if not more:
-        return f"; last reading{_reading(figures)}" if figures.get("unseen_seconds") else ""
-    rate = figures.get("records_per_second")
+        return f"; last reading{_reading(figures)}" if figures["unseen_seconds"] else ""
+    rate = figures["records_per_second"]
     basis = "" if rate is None else f", at up to {_rate(rate)} a second as before"
     return f"; at most {counted(more, 'more record')} came since the last reading{_reading(figures)}{basis}"
 
 
 def _reading(figures: Row) -> str:
-    at_ms, unseen = figures.get("source_read_at_ms"), figures.get("unseen_seconds")
+    at_ms, unseen = figures["source_read_at_ms"], figures["unseen_seconds"]
     if at_ms is None:
         return ""
     return f" ({instant(at_ms)}{'' if unseen is None else f', {duration(unseen)} unseen'})"

@@ -256,9 +256,9 @@ def repeated_words(forecast: Forecast) -> str:
         words += f"; {counted(forecast['groups_without_place'], 'group')} without a place"
     if pending := forecast.get("groups_in_transactions"):
         words += f"; commits of {', '.join(map(repr, pending))} in transactions that were open, waited for"
-    if ahead := forecast.get("groups_ahead"):  # plans of earlier versions do not say
+    if ahead := forecast["groups_ahead"]:
         words += f"; {counted(ahead, 'group')} had read more than is copied"
-    if earlier := forecast.get("groups_at_earlier_commits"):
+    if earlier := forecast["groups_at_earlier_commits"]:
         words += f"; {counted(earlier, 'group')} at an earlier commit, up to which the outputs were copied"
     return words
 
@@ -300,8 +300,8 @@ def plan_facts(of: ShownPlan, *, names: int = _FEW) -> dict[str, str]:
     found = {
         "moves": f"{_topics(plan, names)}; {counted(forecast['groups'], 'group')}",
         **(figures if returned is None else _returned(plan, returned, figures)),
-        **({"downtime": downtime_words(forecast["downtime"])} if "downtime" in forecast else {}),
-        **({"followed": not_followed_words(forecast["not_followed"])} if "not_followed" in forecast else {}),
+        "downtime": downtime_words(forecast["downtime"]),
+        "followed": not_followed_words(forecast["not_followed"]),
         **({"shares": _shared(forecast["shared_transactions"])} if "shared_transactions" in forecast else {}),
         **({"static": _static(plan, forecast["static_members"])} if "static_members" in forecast else {}),
         "fence": f"{plan.choices.fence}{unproven}",

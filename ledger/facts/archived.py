@@ -1,7 +1,7 @@
 """Periods whose facts have left the ledger into an archive, as it is recorded."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ledger.facts.operations import OperationContent, OperationKind
@@ -66,13 +66,13 @@ class FactsLeft(OperationContent):
     still. `flow` is null.
 
     Keys: `archive` (where they lie), `rows` (by table how many the process took out that ended it), `stay` (by table a
-    hash of the rows that are in their place, see "Links"; left out: none are known).
+    hash of the rows that are in their place, see "Links").
     """
 
     kind: ClassVar = OperationKind.FACTS_LEFT
     archive: str
     rows: Mapping[str, int]
-    stay: Mapping[str, str] = field(default_factory=dict)
+    stay: Mapping[str, str]
 
 
 def archived_periods(rows: Iterable[Row]) -> list[FactsArchived]:

@@ -21,7 +21,7 @@ class ApplyResult(StrEnum):
 class RecordedBlocker:
     """Why a plan could not be carried out as things stood: a code, words, and what to do.
 
-    `cause`: what those of a code have in common that are shown as one; plans of earlier versions do not say.
+    `cause`: what those of a code have in common that are shown as one; empty: nothing.
     """
 
     code: str
@@ -200,7 +200,7 @@ class Sheet(OperationContent):
     Keys: `plan_id`, and as in `offsets_set` `group`, `source_cluster`, `target_cluster`, `group_type`, `cut`,
     `commits`: `topic`, `topic_id`, `partition`, `former` (what was there when the row was made), `to`, `source_topic`,
     `source_topic_id`, `source_partition`, `source_offset`, `source_leader_epoch`, `source_made_after_ms`, `status`;
-    `seen`.
+    `seen`: `table`, `writer`, `epoch`, `round`.
     """
 
     kind: ClassVar = OperationKind.SHEET

@@ -1,10 +1,11 @@
 """Frozen dataclasses as JSON objects and as rows of tables, and back.
 
 Each field is a key of its name, in the order of the fields: a dataclass is an object, a tuple a list, an enum its
-value. A field of which not all of that holds says so in its metadata: `key`, `inline`, `LEFT_OUT`, `REQUIRED`, `form`.
+value. A field of which not all of that holds says so in its metadata: `key`, `inline`, `LEFT_OUT`, `form`.
 
-Earlier and later programs have other keys: what is not known here is ignored, and what is missing is the field's
-default, where it has one. A value of which later programs may know more is a `str`, not an enum.
+Later programs may write other keys: what is not known here is ignored. Every object has the keys of all fields but
+those that are `LEFT_OUT`; other defaults are for who makes one. A value of which later programs may know more is a
+`str`, not an enum.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -20,12 +21,10 @@ _Metadata = Mapping[str, Any]
 
 LEFT_OUT: _Metadata = {"left_out": True}
 """The key is left out where the field has its default: nothing is said by it."""
-REQUIRED: _Metadata = {"required": True}
-"""Every object has the key; the default is for who makes one."""
 
 
 def inline(**keys: str) -> _Metadata:
-    """The keys of a dataclass stand among those of the one that has it; `keys`: by field another key, required."""
+    """The keys of a dataclass stand among those of the one that has it; `keys`: by field another key."""
     return {"inline": keys}
 
 
@@ -80,7 +79,7 @@ class _Codec:
             key = renamed.get(one.name, one.metadata.get("key", one.name))
             form = _Form(*one.metadata["form"]) if "form" in one.metadata else _form(hints[one.name])
             inner = _Codec(hints[one.name], one.metadata["inline"]) if "inline" in one.metadata else None
-            is_required = one.name in renamed or "required" in one.metadata
+            is_required = "left_out" not in one.metadata
             self._fields.append(_Field(one.name, key, form.read, is_required, inner))
             if inner is not None:
                 self._attributes |= {key: f"{one.name}.{name}" for key, name in inner._attributes.items()}

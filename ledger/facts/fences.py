@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import ClassVar, Self
 
 from ledger.facts.acls import denial
-from ledger.facts.codec import LEFT_OUT, REQUIRED
+from ledger.facts.codec import LEFT_OUT
 from ledger.facts.operations import TOPIC_ACLS, OperationContent, OperationKind
 from ledger.facts.permissions import Permission
 from ledger.facts.requests import asked_in_words
@@ -81,7 +81,7 @@ class MirrorLetIn(OperationContent):
 
     By `mirror-ledger demote`. `flow` of the row is null.
 
-    Keys: `cluster`, `cluster_id`, `former` (over which it is promoted no more; null or absent: over any), `topics`,
+    Keys: `cluster`, `cluster_id`, `former` (over which it is promoted no more), `topics`,
     `rules` (those that keep flows from `former` out no more; one that keeps others out as well stays: `pattern`,
     `name`, `principal`, `host`, `operation`, `permission` each).
     """
@@ -89,7 +89,7 @@ class MirrorLetIn(OperationContent):
     kind: ClassVar = OperationKind.MIRROR_LET_IN
     cluster: str
     cluster_id: str
-    former: str | None = None
+    former: str
     topics: tuple[str, ...]
     rules: tuple[Permission, ...] = field(metadata=TOPIC_ACLS)
 
@@ -171,10 +171,8 @@ class ShutOuts:
                 continue
             if isinstance(change, MirrorShutOut):
                 active[change.former] = active.get(change.former, frozenset()) | named
-            else:
-                for former in active:
-                    if change.former in (None, former):
-                        active[former] -= named
+            elif change.former in active:
+                active[change.former] -= named
         return active
 
     def has_rules(self, cluster: str, former: str, topics: Collection[str] | None) -> bool:
@@ -405,8 +403,8 @@ class FencedPartition:
     """Where a partition stood when its fence was proved, or given up: no data record lay behind `end`.
 
     `quiet_ms`: how far the two readings that prove it had to be apart. `is_telling`: writers had not paused for longer,
-    or it is no matter. `proof`: a `Proof`, `evidence`: an `Evidence`, or what a later program knows. `evidence` and
-    `leader_epoch` are None in rows of earlier programs, which watched stillness alone.
+    or it is no matter. `proof`: a `Proof`, `evidence`: an `Evidence`, or what a later program knows. `leader_epoch`
+    None: unknown.
     """
 
     partition: int
@@ -415,8 +413,8 @@ class FencedPartition:
     quiet_ms: int
     is_telling: bool
     proof: str
-    evidence: str | None = None
-    leader_epoch: int | None = None
+    evidence: str
+    leader_epoch: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -443,8 +441,8 @@ class Fence(OperationContent):
     `hook` (null, or `command`, `exit_code`, null where it was ended for its time, and `output`), `partitions`:
     `partition`, `end` (offset behind the last data record), `last_stable`, `quiet_ms` (how far the two readings that
     prove it were to be apart), `is_telling` (its writers had not paused for longer, or it is no matter), `proof`,
-    `evidence` (`rules`, `refusal`, `setting`, `stillness`; null: as of earlier programs), `leader_epoch` (null:
-    unknown) each; `override` (why it was continued without a proof). A failover that makes none records one that is
+    `evidence` (`rules`, `refusal`, `setting`, `stillness`), `leader_epoch` (null: unknown) each; `override` (why it was
+    continued without a proof). A failover that makes none records one that is
     `unproven`, with nothing made.
     """
 
@@ -455,14 +453,14 @@ class Fence(OperationContent):
     topic_id: str | None
     how: str
     proof: str
-    denied: tuple[str, ...] = field(default=(), metadata=REQUIRED)
+    denied: tuple[str, ...] = ()
     denied_reading: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
-    former: Mapping[str, str | None] = field(default_factory=dict, metadata=REQUIRED)
-    super_users: tuple[str, ...] | None = field(default=None, metadata=REQUIRED)
-    confirmed: tuple[str, ...] = field(default=(), metadata=REQUIRED)
-    hook: HookRun | None = field(default=None, metadata=REQUIRED)
-    partitions: tuple[FencedPartition, ...] = field(default=(), metadata=REQUIRED)
-    override: str | None = field(default=None, metadata=REQUIRED)
+    former: Mapping[str, str | None] = field(default_factory=dict)
+    super_users: tuple[str, ...] | None = None
+    confirmed: tuple[str, ...] = ()
+    hook: HookRun | None = None
+    partitions: tuple[FencedPartition, ...] = ()
+    override: str | None = None
 
     @property
     def rules(self) -> frozenset[Permission]:
@@ -506,10 +504,10 @@ class Unfenced(OperationContent):
     topic: str
     topic_id: str | None
     how: str
-    denied: tuple[str, ...] = field(default=(), metadata=REQUIRED)
+    denied: tuple[str, ...] = ()
     denied_reading: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
-    restored: Mapping[str, str | None] = field(default_factory=dict, metadata=REQUIRED)
-    hook: HookRun | None = field(default=None, metadata=REQUIRED)
+    restored: Mapping[str, str | None] = field(default_factory=dict)
+    hook: HookRun | None = None
 
 
 FENCE_KINDS = (OperationKind.FENCE, OperationKind.UNFENCED)

@@ -1,9 +1,8 @@
 """Offsets of groups that were set at a target, as it is recorded: what was about to be set, and what became of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
-from ledger.facts.codec import LEFT_OUT
 from ledger.facts.operations import OperationContent, OperationKind
 
 
@@ -13,8 +12,8 @@ class IntendedCommit:
 
     `former` None: nothing was committed there. `source_offset` None: the group has no commit at the source; then
     `source_topic_id` is that of its other commits on the topic, None where these are of several. What is known of
-    the commit at the source: `source_leader_epoch`, and `source_made_after_ms`, when it was not there yet. Both are
-    None where nobody knows, and all three in rows of earlier programs.
+    the commit at the source: `source_leader_epoch`, and `source_made_after_ms`, when it was not there yet; None
+    where nobody knows.
     """
 
     topic: str
@@ -69,18 +68,17 @@ class OffsetsSet(OperationContent):
     `source_topic_id`, `source_partition`, `source_offset` (null: no commit), `source_leader_epoch` (of that commit;
     null: unknown), `source_made_after_ms` (when the group was last seen with another offset, or with none; null:
     never), `status`; `seen`: of the cut the last append of the target's recorder to `checkpoints` and of each writer
-    to `group_syncs`, as `table`, `writer`, `epoch`, `round`. Rows of earlier programs lack `seen`, `source_cluster`,
-    `group_type`, `source_topic_id`, `source_leader_epoch` and `source_made_after_ms`.
+    to `group_syncs`, as `table`, `writer`, `epoch`, `round`.
     """
 
     kind: ClassVar = OperationKind.OFFSETS_SET
     group: str
-    source_cluster: str | None = None
+    source_cluster: str
     target_cluster: str
     group_type: str | None = None
     cut: str
     commits: tuple[IntendedCommit, ...]
-    seen: tuple[SeenAppend, ...] | None = field(default=None, metadata=LEFT_OUT)
+    seen: tuple[SeenAppend, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from ledger.facts.codec import decode, form, key
+from ledger.facts.codec import key
 from ledger.facts.operations import SETTINGS_CHANGE, OperationContent, OperationKind
 from ledger.facts.permissions import Permission
 from ledger.facts.tables import Row
@@ -261,15 +261,6 @@ class Purpose(StrEnum):
     RETENTION = "retention"  # for nobody: what lies there is not to be deleted yet
 
 
-PERMISSIONS = form(
-    write=lambda permissions: [
-        {name: value for name, value in one.recorded().items() if value is not None} for one in permissions
-    ],
-    read=lambda permissions: tuple(decode(Permission, one) for one in permissions),
-)
-"""As rows of `operations` have them: without what a kind does not have."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Changes(OperationContent):
     """Settings and permissions of `cluster`; `former`: the cluster that they come from, or that is read next."""
@@ -279,7 +270,7 @@ class _Changes(OperationContent):
     former: str
     purpose: str
     topics: tuple[TopicHandOver, ...]
-    permissions: tuple[Permission, ...] = field(metadata=PERMISSIONS)
+    permissions: tuple[Permission, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

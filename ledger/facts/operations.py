@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from ledger.errors import InvalidValueError
-from ledger.facts.codec import LEFT_OUT, REQUIRED, decode, encode, form, inline
+from ledger.facts.codec import LEFT_OUT, decode, encode, form, inline
 from ledger.facts.permissions import Permission, topic_acl
 from ledger.facts.tables import Row, in_order
 from ledger.topics.following import SettingsChange
@@ -320,7 +320,7 @@ class TopicFollowed(OperationContent):
     action: str
     topic: str
     topic_id: str
-    partitions: int | None = field(default=None, metadata=REQUIRED)
+    partitions: int | None = None
     change: SettingsChange = field(default_factory=SettingsChange, metadata=SETTINGS_CHANGE)
 
 
@@ -481,7 +481,7 @@ class DriverStarting(OperationContent):
     By `mirror-ledger run` and its job when they begin; by a standby right before its claim. A `stop` of an earlier
     place is not meant for that driver.
 
-    Keys: `host` (the process, as in `writers`), `until_caught_up` (it ends by itself; missing: false).
+    Keys: `host` (the process, as in `writers`), `until_caught_up` (it ends by itself).
     """
 
     kind: ClassVar = OperationKind.DRIVER_STARTING

@@ -6,8 +6,10 @@ nothing was found is known only of a kind that is `readable`.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+
+from ledger.facts.codec import LEFT_OUT
 
 EVERYBODY = "User:*"
 
@@ -42,14 +44,14 @@ class Permission:
 
     kind: PermissionKind
     entity: str
-    setting: str = ""
-    resource_type: str = ""
-    resource_name: str = ""
-    pattern_type: str = ""
-    permission_type: str = ""
-    operation: str = ""
-    host: str = ""
-    value: float | None = None
+    setting: str = field(default="", metadata=LEFT_OUT)
+    resource_type: str = field(default="", metadata=LEFT_OUT)
+    resource_name: str = field(default="", metadata=LEFT_OUT)
+    pattern_type: str = field(default="", metadata=LEFT_OUT)
+    permission_type: str = field(default="", metadata=LEFT_OUT)
+    operation: str = field(default="", metadata=LEFT_OUT)
+    host: str = field(default="", metadata=LEFT_OUT)
+    value: float | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def identity(self) -> "Permission":

@@ -405,7 +405,7 @@ class Basis:
     flow: str | None
     cut: str
     left: SourceCommits
-    seen: tuple[SeenAppend, ...] | None = None
+    seen: tuple[SeenAppend, ...]
 
 
 def seen_at(cut: Cut, target_cluster: str) -> tuple[SeenAppend, ...]:

@@ -680,17 +680,17 @@ def repeat_forecast(places: Sequence[Answer], read: CommitsRead | None) -> dict[
 
 
 def repeat_words(forecast: Answer) -> str:
-    """How many records are read again; forecasts of earlier versions of the program have no more than the number."""
+    """How many records are read again."""
     repeated = forecast["repeated"]
     if repeated is None:
         return "an unknown number of records"
-    bound = "" if forecast.get("repeated_bound") is None else "at least "
+    bound = "" if forecast["repeated_bound"] is None else "at least "
     return f"{bound}{counted(repeated, 'record')}"
 
 
 def commits_age(forecast: Answer) -> str:
     """In brackets, what these are counted from; empty where commits are read again before groups move."""
-    if forecast.get("repeated_bound") is None or "commits_read_at_ms" not in forecast:
+    if forecast["repeated_bound"] is None or "commits_read_at_ms" not in forecast:
         return ""
     at_ms, unseen = forecast["commits_read_at_ms"], forecast["commits_unseen_seconds"]
     if at_ms is None:

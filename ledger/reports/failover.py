@@ -109,12 +109,11 @@ def _summary(plan: Plan, recorded: PlanRecorded, one: Apply, people: Sequence[tu
         "begun": instant(one.begun_at_ms),
         "downtime": downtime_span(figures),
         "lost": None if loss is None else loss_words(loss),
-        "forecast of what is read again": repeated_words(forecast) if "repeated" in forecast else None,
+        "forecast of what is read again": repeated_words(forecast),
     }
     if not plan.kind.is_planned:
-        facts["forecast of the loss"] = loss_words(forecast) if "records_lost" in forecast else None
-    if "downtime" in forecast:
-        facts["forecast of the downtime"] = downtime_words(forecast["downtime"])
+        facts["forecast of the loss"] = loss_words(forecast)
+    facts["forecast of the downtime"] = downtime_words(forecast["downtime"])
     if compared := figures.get("forecast"):
         facts["forecast and what it took"] = compared_words(compared)
     said = "Downtime is how long applications had no cluster to write to"

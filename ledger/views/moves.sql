@@ -1,7 +1,6 @@
 -- Moves of groups from one cluster to another, as operators and drivers recorded them.
 
--- What answers by which groups were moved knew of other writers: of each the last append. Rows of earlier programs do
--- not say it.
+-- What answers by which groups were moved knew of other writers: of each the last append.
 create or replace temporary view seen_appends as
 select
     operation_id,
@@ -20,16 +19,15 @@ from (
 ) as s;
 
 -- What was moved by operations and read back. One operation may have intended the same more than once: what was intended
--- last before a result is what the result is about; round is that row's, and knows whether it says what it knew of other
--- writers. Share groups have no commits to go back to, and no moves.
+-- last before a result is what the result is about; round is that row's. Share groups have no commits to go back to, and
+-- no moves.
 create or replace temporary view moves_by_operators as
 with intended as (
-    select operation_id, round, group_id, from_cluster, to_cluster, knows, explode(commit_texts) as commit_text
+    select operation_id, round, group_id, from_cluster, to_cluster, explode(commit_texts) as commit_text
     from (
         select
             operation_id,
             round,
-            text_of(content, 'seen') is not null as knows,
             text_of(content, 'group') as group_id,
             text_of(content, 'source_cluster') as from_cluster,
             text_of(content, 'target_cluster') as to_cluster,
@@ -72,7 +70,6 @@ commits as (
         operation_id,
         round,
         group_id,
-        knows,
         from_cluster,
         text_of(commit_text, 'source_topic') as from_topic,
         text_of(commit_text, 'source_topic_id') as from_topic_id,
@@ -86,7 +83,6 @@ commits as (
         try_cast(text_of(commit_text, 'partition') as int) as to_partition,
         try_cast(text_of(commit_text, 'to') as bigint) as arrived_offset
     from intended
-    where from_cluster is not null
 ),
 
 moves as (
@@ -120,7 +116,6 @@ select
     m.moved_at_ms,
     m.operation_id,
     m.round,
-    m.knows,
     m.move_order,
     n.seen_order
 from moves as m
@@ -131,12 +126,11 @@ left join seen_appends as n
 where m.age = 1;
 
 -- A row for each recorded move of a group on a partition: it had left_offset there, and continues here at
--- arrived_offset. Only what was read back is a move. Rows of earlier programs do not say what was left.
+-- arrived_offset. Only what was read back is a move.
 --
 -- No clock tells which of several was the last: move_order is the place in the operators' serial. What a flow has synced
--- comes behind the last move that did not know of it; of a move by an earlier program nobody knows that: then of the two
--- the one is the last by which the group has read less. seen_order: behind this append of the recorder of to_cluster
--- commits are those that came since; null where nobody knows, then any commit may have.
+-- comes behind the last move that did not know of it. seen_order: behind this append of the recorder of to_cluster commits
+-- are those that came since; null where it had appended nothing, then any commit may have.
 create or replace temporary view group_moves as
 with
 -- Of what a flow has synced the last: a group that had begun from an earlier one has committed since, or begins here.
@@ -155,8 +149,7 @@ synced_behind as (
     select
         s.*,
         case
-            when m.knows and s.writer_epoch * 4294967296 + s.round <= n.seen_order then null
-            when not m.knows and not coalesce(s.source_offset <= m.left_offset, s.source_offset is null) then null
+            when s.writer_epoch * 4294967296 + s.round <= n.seen_order then null
             else m.move_order
         end as move_order
     from synced as s

@@ -43,7 +43,7 @@ def written(folder: Path, empty: Path, capture: pytest.CaptureFixture[str]) -> O
         made.writer("claimed", own_mark(), epoch=number)
         made.copied({("orders", number): number * 10})
         made.append("checkpoints", _commit(number))
-        made.operation("driver_starting", {"host": "h:1:1"})
+        made.operation("driver_starting", {"host": "h:1:1", "until_caught_up": False})
         content = PlanRecorded(plan_id=PLAN.plan_id, plan=PLAN.content(), blockers=(), cut="c", forecast={})
         made.operation("plan", content.content())
         if number == 2:

@@ -181,7 +181,7 @@ class WrittenLedger:
 
     def starting(self, mark: str, *, at_ms: int | None = None) -> None:
         """A process says that it is about to run the flow."""
-        content = json.dumps({"host": mark})
+        content = json.dumps({"host": mark, "until_caught_up": False})
         self.append("operations", {"kind": "driver_starting", "flow": FLOW, "content": content}, at_ms=at_ms)
 
     def receipt(self, request: str, kind: str, result: str, message: str) -> None:

@@ -2,7 +2,6 @@
 
 import json
 
-from ledger.changeover.losses import loss_figures
 from ledger.changeover.plans import (
     BlockerCode,
     ChangeoverKind,
@@ -12,6 +11,7 @@ from ledger.changeover.plans import (
     StepName,
     steps_of,
 )
+from tests.support.forecasts import forecast
 from tests.support.operated import FLOW, Operated, own_mark
 
 
@@ -35,11 +35,9 @@ def planned(flow: Operated) -> Plan:
         steps=steps_of(ChangeoverKind.SWITCHOVER, is_promoted=True),
         blockers=(BlockerCode.OBJECTIVE,),
     )
-    repeats = {"repeated": 0, "groups": 3, "groups_without_place": 0, "commits_age_seconds": 1.0}
-    forecast = {**loss_figures([]), **repeats}
     blockers = [{"code": "objective", "words": "41 s behind", "advice": "wait", "cause": ""}]
     content = {"plan_id": plan.plan_id, "plan": plan.content(), "blockers": blockers, "cut": "c"}
-    flow.append("operations", row("plan", {**content, "forecast": forecast}, "planned"))
+    flow.append("operations", row("plan", {**content, "forecast": forecast(groups=3)}, "planned"))
     return plan
 
 

@@ -184,15 +184,6 @@ def test_all_together_and_only_what_is_not_complete_by_itself() -> None:
     )
 
 
-def test_a_forecast_of_an_earlier_version_has_no_lower_end_of_its_own() -> None:
-    figures = loss_figures(losses([LAGGING]))
-    added = ("records_at_least", "records_at_most", "unseen_seconds", "records_per_second")
-    before = {
-        name: value for name, value in figures.items() if name not in (*added, "partitions_without_rate")
-    }
-    assert loss_words(before).startswith("16 records not copied, ")
-
-
 def test_without_a_rate_there_is_no_upper_end() -> None:
     figures = loss_figures(losses([LAGGING, NO_RATE]))
     assert (figures["records_at_least"], figures["records_at_most"]) == (10, None)

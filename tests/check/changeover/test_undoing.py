@@ -425,7 +425,9 @@ def test_of_several_attempts_the_first_knows_what_was_there_and_what_was_refused
             source_offset=1,
             status="exact",
         )
-        return OffsetsSet(group="g", source_cluster="east", target_cluster="west", cut="c", commits=(commit,))
+        return OffsetsSet(
+            group="g", source_cluster="east", target_cluster="west", cut="c", commits=(commit,), seen=()
+        )
 
     def result(outcome: str) -> OffsetsSetResult:
         one = CommitResult(

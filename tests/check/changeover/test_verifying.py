@@ -152,6 +152,7 @@ def sheet(cluster: MemoryCluster, group: str, to: Mapping[int, int], **changed: 
         group_type=changed.get("group_type"),
         cut="c",
         commits=commits,
+        seen=(),
     )
 
 
@@ -273,7 +274,7 @@ def test_a_sheet_has_what_stands_at_its_place_with_the_commit_that_it_comes_from
     }
     left = SourceCommits("east", {("billing", "orders", 0): SourceCommit(topic_id="E1", leader_epoch=3)})
     settings = [Setting(answer, 7, outcome) for outcome in Outcome]
-    sheets = sheets_of("p", settings, target_cluster="west", basis=Basis(None, "c", left))
+    sheets = sheets_of("p", settings, target_cluster="west", basis=Basis(None, "c", left, ()))
     found = [one.intended for one in sheets]
     assert [len(one.commits) for one in found] == [4]
     first = found[0].commits[0]
@@ -365,7 +366,7 @@ def test_the_mirror_is_shut_out_as_it_was_proved() -> None:
         markers=(),
         proof=(proof,),
     )
-    let_in = MirrorLetIn(cluster="west", cluster_id="W", topics=("orders",), rules=(RULE,))
+    let_in = MirrorLetIn(cluster="west", cluster_id="W", former="east", topics=("orders",), rules=(RULE,))
 
     def status(
         *changes: MirrorShutOut | MirrorLetIn, rules: tuple[Permission, ...] = (RULE,), remembers: bool = True

@@ -19,6 +19,7 @@ from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.operations import Why
 from ledger.store.snapshots import DeltaLedger
 from tests.support.changeovers import plan
+from tests.support.forecasts import forecast
 from tests.support.operated import Operated
 
 _PEM = serialization.Encoding.PEM
@@ -58,10 +59,8 @@ class Plans:
         Path(self.of.config.file).write_text(self.before + section(people, asked))
 
     def content(self, one: Plan, *, under: str | None = None) -> PlanRecorded:
-        forecast = {"records_lost": 0, "records_estimated": 0, "partitions": 1, "losses": []}
-        forecast |= {"repeated": 0, "groups": 0, "groups_without_place": 0}
         return PlanRecorded(
-            plan_id=under or one.plan_id, plan=one.content(), blockers=(), cut="c", forecast=forecast
+            plan_id=under or one.plan_id, plan=one.content(), blockers=(), cut="c", forecast=forecast()
         )
 
     def record(self, one: Plan | None = None, *, under: str | None = None) -> str:

@@ -79,14 +79,18 @@ def test_that_more_was_copied_is_seen(answers: LedgerAnswers, idle: Operated) ->
     assert answers.map_state() != before
 
 
+BASIS: dict[str, object] = {"group_type": None, "cut": "c", "seen": []}
+UNKNOWN = {"source_leader_epoch": None, "source_made_after_ms": None}
+
+
 def test_the_last_move_away_from_the_target_says_what_it_left_there(
     answers: LedgerAnswers, idle: Operated
 ) -> None:
     for number, offset in enumerate((6, 7)):
         place = {"topic": "orders", "topic_id": "id-of-orders", "partition": 0, "former": None, "to": 40}
         left = {"source_topic": "east.orders", "source_topic_id": "id-of-east.orders", "source_partition": 0}
-        intended = {"group": "billing", "source_cluster": "west", "target_cluster": "east", "cut": "c"}
-        commits = [{**place, **left, "source_offset": offset, "status": "exact"}]
+        intended = {"group": "billing", "source_cluster": "west", "target_cluster": "east", **BASIS}
+        commits = [{**place, **left, **UNKNOWN, "source_offset": offset, "status": "exact"}]
         result = {"group": "billing", "results": [{**place, "result": "set"}]}
         operation = {"operation_id": f"back-{number}", "flow": None, "writer": "operator", "writer_epoch": 0}
         for kind, content in (
@@ -101,9 +105,14 @@ def test_the_last_move_away_from_the_target_says_what_it_left_there(
 
 def test_what_an_operator_has_set_at_the_target_is_known(answers: LedgerAnswers, idle: Operated) -> None:
     place = {"topic": "east.orders", "topic_id": "id-of-east.orders", "partition": 0, "former": 3, "to": 40}
-    left = {"source_topic": "orders", "source_partition": 0, "source_offset": 40, "status": "exact"}
-    intended = {"group": "billing", "target_cluster": "west", "cut": "c", "commits": [{**place, **left}]}
-    idle.operation("offsets_set", intended)
+    left = {
+        "source_topic": "orders",
+        "source_topic_id": "id-of-orders",
+        "source_partition": 0,
+        "source_offset": 40,
+    }
+    intended = {"group": "billing", "source_cluster": "east", "target_cluster": "west", **BASIS}
+    idle.operation("offsets_set", {**intended, "commits": [{**place, **left, **UNKNOWN, "status": "exact"}]})
     assert answers.known_offsets(["billing"]) == {("billing", "east.orders", 0): {40}}
 
 

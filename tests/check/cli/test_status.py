@@ -161,7 +161,7 @@ def changing(flow: Operated, *steps: str, failed: str | None = None, host: str =
     for step in steps:
         rows += [
             ("step_begun", {"step": step}),
-            ("step_done", {"step": step, "words": "so", "read_back": {}}),
+            ("step_done", {"step": step, "words": "so", "read_back": {}, "hook": None}),
         ]
     if failed is not None:
         rows += [("step_begun", {"step": failed}), ("step_failed", {"step": failed, "words": "not in 15 s"})]

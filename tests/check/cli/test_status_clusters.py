@@ -190,7 +190,7 @@ def test_without_a_driver_its_clusters_recorders_tell(flow: Operated, event: str
     flow.writer(event, own_mark(), epoch=3, round_number=1)
     key = {"finding": "cluster_unreachable", "topic": None, "partition": None, "since_ms": 1_000}
     for cluster in ("west", "elsewhere"):
-        seen = {**key, "cluster": cluster, "message": f"{cluster} does not answer: refused"}
+        seen = {**key, "cluster": cluster, "message": f"{cluster} does not answer: refused", "next": None}
         row = {"writer": f"recorder:{cluster}", "kind": "finding_raised", "content": json.dumps(seen)}
         flow.append("operations", {**row, "flow": None})
     told = checked(flow, code=4 if is_told else 0)

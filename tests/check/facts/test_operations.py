@@ -7,7 +7,6 @@ import pytest
 
 from ledger.errors import InvalidValueError
 from ledger.facts.every_kind import content_of
-from ledger.facts.identity import ClusterAcceptance
 from ledger.facts.operations import (
     FindingRaised,
     OperationKind,
@@ -113,16 +112,6 @@ def test_of_acceptances_of_a_place_the_last_one_counts() -> None:
 def test_a_row_that_is_not_what_its_kind_has_is_told_and_not_read(content: object) -> None:
     with pytest.raises(InvalidValueError, match=r"operation operation-1 is no receipt .* it was not read"):
         Receipt.of_row(row("receipt", content))
-
-
-def test_what_earlier_programs_left_out_is_read_as_nothing() -> None:
-    raised = {"finding": "recompressed", "topic": None, "partition": None, "message": "m"}
-    assert FindingRaised.of_row(row("finding_raised", raised)).content() == {**raised, "next": None}
-    done = {"request": "r", "request_kind": "pause", "result": "done", "message": "m"}
-    assert Receipt.of_row(row("receipt", done)).content() == done
-    accepted = {"cluster": "west", "cluster_id": "B", "former_id": None, "rebuilt": False}
-    read = ClusterAcceptance.of_row(row("cluster_accepted", accepted))
-    assert read.content() == {**accepted, "retired_epochs": {}}
 
 
 @pytest.mark.parametrize("kind", [kind for kind in RequestKind if "topic" in REQUEST_CLASSES[kind].keys])

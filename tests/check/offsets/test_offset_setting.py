@@ -37,7 +37,7 @@ from tests.support.ledgers import operators
 
 AT_SOURCE = ("billing", "orders", 0)
 LEFT = SourceCommits("east", {AT_SOURCE: SourceCommit(topic_id="T", leader_epoch=3, made_after_ms=1700)})
-BASIS = Basis("east-to-west", "v2.cut", LEFT)
+BASIS = Basis("east-to-west", "v2.cut", LEFT, ())
 WHY = Why("failover", "OPS-1")
 ANSWER: Answer = {
     "group_id": "billing",

@@ -77,7 +77,6 @@ READ = CommitsRead(at_ms=4_000, unseen_seconds=70.0)
 
 def test_commits_that_are_read_again_make_it_exact() -> None:
     assert repeat_words(repeat_forecast(PLACES, None)) == "5 records"
-    assert repeat_words({"repeated": 5}) == "5 records", "a forecast of an earlier version"
 
 
 def test_commits_that_nobody_reads_any_more_make_it_at_least_so_many() -> None:
@@ -89,7 +88,7 @@ def test_commits_that_nobody_reads_any_more_make_it_at_least_so_many() -> None:
     )
     assert repeat_words(figures) == "at least 5 records"
     assert commits_age(figures) == " (commits last recorded 1970-01-01 00:00:04Z, 1 min 10 s unseen)"
-    assert commits_age({"repeated": 5}) == ""
+    assert commits_age(repeat_forecast(PLACES, None)) == ""
     never = repeat_forecast(PLACES, CommitsRead(None, None))
     assert commits_age(never) == " (commits were never recorded)"
     unknown = repeat_forecast([place(repeated=None)], READ)

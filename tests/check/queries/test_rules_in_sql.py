@@ -42,7 +42,7 @@ def test_open_findings_are_those_of_the_query(
 ) -> None:
     ledger, numbers = MemoryLedger(), count(1)
     for kind, at_ms, finding, topic, partition in events:
-        content = {"finding": finding, "topic": topic, "partition": partition, "message": "m"}
+        content = {"finding": finding, "topic": topic, "partition": partition, "message": "m", "next": None}
         number = next(numbers)
         event = row(
             "operations",

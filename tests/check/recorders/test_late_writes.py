@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ledger.errors import PreconditionError
-from ledger.facts.fences import Fence, FencedPartition, FenceHow, Proof, Unfenced
+from ledger.facts.fences import Evidence, Fence, FencedPartition, FenceHow, Proof, Unfenced
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.batches import BatchHeader
 from ledger.kafka.cluster import PartitionEnds
@@ -47,7 +47,14 @@ def cluster() -> FencedTopic:
 
 def fence(ledger: FakeLedger, end: int = 5, topic_id: str = "id-1", cluster: str = "east") -> None:
     at = FencedPartition(
-        partition=1, end=end, last_stable=end, quiet_ms=10, is_telling=True, proof=Proof.PROVEN
+        partition=1,
+        end=end,
+        last_stable=end,
+        quiet_ms=10,
+        is_telling=True,
+        proof=Proof.PROVEN,
+        evidence=Evidence.RULES,
+        leader_epoch=0,
     )
     content = Fence(
         cluster=cluster,

@@ -168,7 +168,13 @@ def test_losses_findings_and_days_are_shown(flow: Operated) -> None:
     flow.lost("orders", 0, 100, 110)
     flow.operation(
         "finding_raised",
-        {"finding": "sequence_unusual", "message": "a <b>jump</b>", "topic": None, "partition": None},
+        {
+            "finding": "sequence_unusual",
+            "message": "a <b>jump</b>",
+            "next": None,
+            "topic": None,
+            "partition": None,
+        },
     )
     served = Served.of(flow.config)
     words = seen(served.page("/history")).words

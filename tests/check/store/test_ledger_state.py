@@ -87,10 +87,10 @@ def test_a_stop_is_meant_for_drivers_that_did_not_know_of_it_when_they_began(flo
 
 def test_a_driver_and_who_stops_it_have_places_in_one_order(flow: WrittenLedger) -> None:
     assert state(flow).driver_began_at(FLOW, "a:1:1") is None
-    flow.operation("driver_starting", {"host": "a:1:1"})
+    flow.operation("driver_starting", {"host": "a:1:1", "until_caught_up": False})
     flow.operation("stop")
-    flow.operation("driver_starting", {"host": "b:2:2"})
-    flow.operation("driver_starting", {"host": "a:1:1"}, flow="another")
+    flow.operation("driver_starting", {"host": "b:2:2", "until_caught_up": False})
+    flow.operation("driver_starting", {"host": "a:1:1", "until_caught_up": False}, flow="another")
     requests, began_at = state(flow).requests(FLOW), state(flow).driver_began_at
     former, later = began_at(FLOW, "a:1:1"), began_at(FLOW, "b:2:2")
     assert former is not None
@@ -151,7 +151,8 @@ def test_what_only_a_later_program_knows_is_passed_over(flow: WrittenLedger) -> 
     flow.operation("kind_of_tomorrow", {"topic": ["not", "a", "name"]})
     flow.receipt("r", "request_of_tomorrow", "done", "m")
     flow.operation(
-        "finding_raised", {"finding": "of_tomorrow", "topic": None, "partition": None, "message": "m"}
+        "finding_raised",
+        {"finding": "of_tomorrow", "topic": None, "partition": None, "message": "m", "next": None},
     )
     flow.stopped("orders", 0, "cause_of_tomorrow", topic_id="T")
     known = state(flow)

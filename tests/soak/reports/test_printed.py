@@ -52,7 +52,9 @@ def flow(tmp_path: Path, ledger: Path, capsys: pytest.CaptureFixture[str]) -> Op
     for name in names:
         at = {"topic": name, "topic_id": f"id-of-{name}", "partition": 0}
         rows.append(row("partition_stopped", {**at, "cause": "lost", "message": LONG, "next": "resume"}))
-        rows.append(row("finding_raised", {**at, "finding": "sequence_unusual", "message": LONG}))
+        rows.append(
+            row("finding_raised", {**at, "finding": "sequence_unusual", "message": LONG, "next": None})
+        )
         rows.append(row("pause", {"topic": name, "partition": None}))
     DeltaFactLog(made.path, made.clock).append_next(OPERATOR_WRITER, "operations", rows)
     return made
