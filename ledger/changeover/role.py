@@ -154,7 +154,7 @@ def require_not_done(applies: Applies, recorded: PlanRecorded) -> None:
 
 
 def _last_known(token: str) -> tuple[int, int] | None:
-    """Epoch and round of the last row of an apply that a cut counts; None: none, or it is of a former program."""
+    """Epoch and round of the last row of an apply that a cut counts; None: it counts none, or is no token."""
     try:
         last = Cut.parse(token).of_table(OPERATIONS.name)
     except InvalidValueError:

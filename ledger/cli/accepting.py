@@ -9,7 +9,7 @@ import click
 
 from ledger.changeover.planning import CHANGELOG
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, NOT_RECORDED, UNREAD_ADVICE, WITHOUT_OFFSET
-from ledger.offsets.statuses import FORMER, TranslationStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.store.answers import MISSING_ROWS
 
 _Command = Callable[..., None]
@@ -20,14 +20,12 @@ class Risk:
     """One that is no status of a translation: `--accept name`, or `--accept name=WORD` where `word` says which.
 
     `meaning`: what is accepted, for the help. `argument`: of the command, which is given whether it was accepted, or
-    the word, or all words where it `is_repeated`. `former`: the option that accepted it in earlier versions, which is
-    understood still; None: none did.
+    the word, or all words where it `is_repeated`.
     """
 
     name: str
     meaning: str
     argument: str
-    former: str | None = None
     word: str | None = None
     is_repeated: bool = False
 
@@ -48,41 +46,33 @@ OBJECTIVE = Risk(
     "objective",
     "more is lost, or takes longer, than [objectives] allow",
     "despite_objectives",
-    "--despite-objectives",
 )
-NEWER = Risk(
-    "newer", "a commit at the target that lies beyond is set back", "overwrite_newer", "--overwrite-newer"
-)
+NEWER = Risk("newer", "a commit at the target that lies beyond is set back", "overwrite_newer")
 SOURCE_ANSWERS = Risk(
     "source_answers",
     "the source answers, and what is written there now stays behind",
     "source_given_up",
-    "--source-given-up",
 )
 MIRROR_NOT_SHUT_OUT = Risk(
     "mirror_not_shut_out",
     "no rule of the target can keep an older mirror out",
     "accept_unproven_shut_out",
-    "--accept-unproven-shut-out",
 )
 PRODUCERS_STOPPED = Risk(
     "producers_stopped",
     "producers are stopped, by your word: --fence shut cannot prove it",
     "producers_stopped",
-    "--producers-stopped",
 )
 UNPROVEN = Risk(
     "unproven",
     "nobody can prove that no application writes at the source, for this reason",
     "unproven",
-    "--unproven",
     "REASON",
 )
 SUPER_USER = Risk(
     "super_user",
     "this super user, whom no rule keeps out, writes nothing",
     "confirmed_super_users",
-    "--confirm-super-user",
     "User:NAME",
     is_repeated=True,
 )
@@ -127,35 +117,21 @@ def accept_option(
     """`--accept` of a command that takes these risks, and as its argument `accepted` these statuses."""
     names = _Names(risks, dict.fromkeys(map(str, statuses)))
 
-    def take(context: click.Context, given: Iterable[tuple[str, str]]) -> None:
-        """Called for each of the options, also where it was not given."""
-        found = context.meta.setdefault(__name__, [])
-        found += given
+    def take(context: click.Context, _: click.Parameter, given: Sequence[tuple[str, str]]) -> None:
+        """Called also where the option was not given."""
         for risk in risks:
-            context.params[risk.argument] = risk.value([word for name, word in found if name == risk.name])
+            context.params[risk.argument] = risk.value([word for name, word in given if name == risk.name])
         if names.statuses:
-            context.params["accepted"] = tuple(name for name, _ in found if name in names.statuses)
+            context.params["accepted"] = tuple(name for name, _ in given if name in names.statuses)
 
-    def former_of(risk: Risk, former: str) -> Callable[[_Command], _Command]:
-        def taken(context: click.Context, _: click.Parameter, given: Any) -> None:
-            take(context, [(risk.name, word) for word in ([""] * given if risk.word is None else given)])
-
-        often: dict[str, Any] = {"count": True} if risk.word is None else {"multiple": True}
-        return click.option(former, hidden=True, expose_value=False, callback=taken, **often)
-
-    def option_of(command: _Command) -> _Command:
-        for risk in risks:
-            command = command if risk.former is None else former_of(risk, risk.former)(command)
-        return click.option(
-            "--accept",
-            type=names,
-            multiple=True,
-            help="\n".join([help, "", "\b", *names.explained]),
-            expose_value=False,
-            callback=lambda context, _, given: take(context, given),
-        )(command)
-
-    return option_of
+    return click.option(
+        "--accept",
+        type=names,
+        multiple=True,
+        help="\n".join([help, "", "\b", *names.explained]),
+        expose_value=False,
+        callback=take,
+    )
 
 
 class _Names(click.ParamType[tuple[str, str]]):
@@ -183,7 +159,6 @@ class _Names(click.ParamType[tuple[str, str]]):
         if isinstance(value, tuple):
             return value
         name, is_given, word = value.partition("=")
-        name = str(FORMER.get(name, name))
         risk = self.risks.get(name)
         if risk is None and name not in self.statuses:
             self.fail(f"{name!r} is not one of {', '.join(self.choices)}", param, ctx)

@@ -15,7 +15,6 @@ from ledger.errors import InvalidValueError
 from ledger.facts.tables import ROUNDS_PER_EPOCH, place_of
 
 _PREFIX = "v2."
-_FORMER_PREFIX = "v1."
 _LARGEST_TOKEN_BYTES = 1 << 20
 _LARGEST_EPOCH = (1 << 31) - 1
 _LATEST_MS = 1 << 62
@@ -81,10 +80,6 @@ class Cut:
     @classmethod
     def parse(cls, token: str) -> "Cut":
         """The cut that a token names. Raises `InvalidValueError` when it names none."""
-        if token.startswith(_FORMER_PREFIX):
-            raise InvalidValueError(
-                f"the cut {token} is of a former program and pins versions of tables; ask by time instead"
-            )
         if not token.startswith(_PREFIX):
             raise InvalidValueError(f"a cut token starts with {_PREFIX!r}, got {token!r}")
         try:
@@ -117,7 +112,7 @@ def _can_be_recorded(append: LastAppend) -> bool:
 
 def is_token(text: str) -> bool:
     """Whether a text claims to be a cut token; `Cut.parse` says whether it is one."""
-    return text.startswith((_PREFIX, _FORMER_PREFIX))
+    return text.startswith(_PREFIX)
 
 
 def _unpacked(text: str) -> str:

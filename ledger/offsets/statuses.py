@@ -1,6 +1,5 @@
 """What an answer says of a commit beside its offset: why the group continues there, or why nobody knows where."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -9,11 +8,6 @@ class TranslationStatus(StrEnum):
 
     The first three come without an offset.
     """
-
-    @classmethod
-    def _missing_(cls, value: object) -> "TranslationStatus | None":
-        """By a name that it had in earlier versions of the program: in a script, or in what was recorded."""
-        return FORMER.get(value) if isinstance(value, str) else None
 
     NO_MAP = "no_map"
     """Nothing is recorded of a copy of the partition there. Target offset: none."""
@@ -51,7 +45,3 @@ class TranslationStatus(StrEnum):
     """The next unread record is known. Target offset: it, or an earlier copy that `resync` has yet to repeat."""
     AT_END = "at_end"
     """Nothing is unread. Target offset: the end."""
-
-
-FORMER: Mapping[str, TranslationStatus] = {"not_yet_copied": TranslationStatus.AHEAD}
-"""By name of earlier versions what it is called now."""

@@ -79,15 +79,12 @@ def _people(period: Period, one: Apply) -> Iterator[tuple[str, Cell]]:
     claims = [row for row in rows if row["kind"] == OperationKind.APPLY_CLAIMED]
     claim = ApplyClaimed.of_row(next(row for row in claims if row["operation_id"] == one.operation_id))
     plans = [row for row in rows if row["kind"] == OperationKind.PLAN]
-    own = [row for row in plans if PlanRecorded.of_row(row).plan_id == one.plan_id]
-    # Which of them was read is recorded; by programs from before it was not, and the time says it.
-    read = [row for row in own if row["operation_id"] == claim.planned_by]
-    read = read or [row for row in own if row["recorded_at_ms"] <= one.begun_at_ms] or own
-    yield "planned by", f"{read[-1]['operator']}, {instant(read[-1]['recorded_at_ms'])}"
+    read = next(row for row in plans if row["operation_id"] == claim.planned_by)
+    yield "planned by", f"{read['operator']}, {instant(read['recorded_at_ms'])}"
     for row in rows:
         if row["kind"] == OperationKind.PLAN_APPROVED:
             approval = PlanApproved.of_row(row)
-            if approval.planned_by == read[-1]["operation_id"]:
+            if approval.planned_by == claim.planned_by:
                 why = why_of(row)
                 yield (
                     f"approved by {approval.person}",

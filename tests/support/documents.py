@@ -282,9 +282,8 @@ def _problems(words: list[str]) -> list[str]:
 
 
 def options_of(command: click.Command) -> dict[str, click.Parameter]:
-    """By name what a command takes, without what only earlier versions' users know."""
-    seen = [one for one in command.params if not getattr(one, "hidden", False)]
-    return {option: parameter for parameter in seen for option in parameter.opts}
+    """By name what a command takes."""
+    return {option: parameter for parameter in command.params for option in parameter.opts}
 
 
 def _not_accepted(command: click.Command, name: str) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """`offsets translate`: where committed offsets land on the target."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 import pyarrow as pa
@@ -23,17 +22,10 @@ from ledger.offsets.between_clusters import asked_way, untranslated_groups_at
 from ledger.offsets.rendering import KafkaReset, render_kafka_reset
 from ledger.offsets.restored import require_read
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, NOT_RECORDED
-from ledger.offsets.statuses import FORMER, TranslationStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.store.answers import MISSING_ROWS, require_complete
 
 _RESET = "kafka-reset"
-
-
-class Status(click.Choice[str]):
-    """One of these, or what it was called in earlier versions."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return super().convert(str(FORMER.get(value, value)), param, ctx)
 
 
 @click.group(
@@ -71,7 +63,7 @@ def offsets() -> None:
 @click.option(
     "--accept",
     "accepted",
-    type=Status([str(status) for status in (*ACCEPTABLE, NOT_COPIED, MISSING_ROWS, NOT_RECORDED)]),
+    type=click.Choice([str(status) for status in (*ACCEPTABLE, NOT_COPIED, MISSING_ROWS, NOT_RECORDED)]),
     multiple=True,
     help="With kafka-reset: a status that the file may hold all the same. Can be repeated.",
 )

@@ -1,4 +1,4 @@
-"""What a person takes upon himself is named by `--accept`; options of earlier versions say the same."""
+"""What a person takes upon himself is named by `--accept`."""
 
 from typing import Any
 
@@ -38,15 +38,10 @@ def given(*words: str) -> tuple[int, dict[str, Any], str]:
     [
         ("", {}),
         ("--accept objective", {"despite_objectives": True}),
-        ("--despite-objectives", {"despite_objectives": True}),
         ("--accept producers_stopped --accept gone", {"producers_stopped": True, "accepted": ("gone",)}),
-        ("--producers-stopped", {"producers_stopped": True}),
         ("--accept unproven=a=b", {"unproven": "a=b"}),
-        ("--unproven fire", {"unproven": "fire"}),
         ("--accept super_user=User:a --accept super_user=User:b", {"confirmed_super_users": ("User:a", "User:b")}),
-        ("--accept super_user=User:a --confirm-super-user User:b", {"confirmed_super_users": ("User:a", "User:b")}),
         ("--accept no_commit --accept gone", {"accepted": ("no_commit", "gone")}),
-        ("--accept not_yet_copied", {"accepted": ("ahead",)}),  # as earlier versions called it
     ],
 )  # fmt: skip
 def test_a_name_is_an_argument_of_the_command(words: str, accepted: dict[str, Any]) -> None:
@@ -72,4 +67,3 @@ def test_what_cannot_be_accepted_is_refused(word: str, telling: str) -> None:
 def test_help_lists_the_names_alone() -> None:
     output = given("--help")[2]
     assert "super_user=User:NAME" in output
-    assert "--confirm-super-user" not in output

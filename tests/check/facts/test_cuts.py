@@ -93,11 +93,6 @@ def test_what_is_no_token(token: str) -> None:
         Cut.parse(token)
 
 
-def test_a_token_of_a_former_program_is_told_apart() -> None:
-    with pytest.raises(InvalidValueError, match="ask by time instead"):
-        Cut.parse("v1.offset_syncs=3")
-
-
 ONE, TWO = LastAppend("a", "w", 1, 1, 1), LastAppend("b", "w", 1, 1, 1)
 
 

@@ -168,7 +168,6 @@ def test_what_a_writer_with_a_fast_clock_recorded_can_be_asked_for(ledger: Delta
         ("1970-01-01", r"needs an offset or Z \(as in 1970-01-01T00:00:00Z\)"),
         ("1970-13-01T00:00:03Z", "no operation of this ledger"),
         ("op-2", "no operation of this ledger"),
-        ("v1.offset_syncs=1", "of a former program"),
         ("v2.nonsense", "is no cut token"),
     ],
 )
