@@ -355,7 +355,7 @@ def _checked(opened: OpenedTables, cut: Cut) -> dict[str, int]:
         )
     if strange := sorted({append.table for append in cut.last} - TABLE_BY_NAME.keys()):
         raise UsageError(
-            f"the cut names {', '.join(strange)}, which this program does not know; nothing was read. Use a later one"
+            f"the cut names {', '.join(strange)}, which is no table of a ledger; nothing was read"
         )
     until_ms = {}
     for table in sorted({append.table for append in cut.last}):

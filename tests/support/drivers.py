@@ -83,19 +83,19 @@ def ended_afterwards(command: Sequence[str], log: Path) -> Iterator["subprocess.
 ENDS_WITHIN_S = 120.0
 
 
-def environment(package: Path | None = None) -> dict[str, str]:
-    """This process's environment, in which the checkout, or another `package`, can be imported from anywhere."""
-    return {**os.environ, "PYTHONPATH": str(package or CHECKOUT)}
+def environment() -> dict[str, str]:
+    """This process's environment, in which the checkout can be imported from anywhere."""
+    return {**os.environ, "PYTHONPATH": str(CHECKOUT)}
 
 
 class Command:
-    """A command of ours that runs until it is stopped, with its words in a log; `package`: another one's folder."""
+    """A command of ours that runs until it is stopped, with its words in a log."""
 
-    def __init__(self, config: MirrorConfig, log: Path, *arguments: str, package: Path | None = None) -> None:
+    def __init__(self, config: MirrorConfig, log: Path, *arguments: str) -> None:
         command = [sys.executable, "-m", "ledger.cli.main", "--config", config.file, *arguments]
         with log.open("ab") as words:
             self.process = subprocess.Popen(
-                command, stdout=words, stderr=words, env=environment(package), start_new_session=True
+                command, stdout=words, stderr=words, env=environment(), start_new_session=True
             )
 
     def wait(self) -> int:
@@ -147,9 +147,8 @@ class Driver(Command):
         arguments: tuple[str, ...] = (),
         *,
         flow: str = FLOW,
-        package: Path | None = None,
     ) -> None:
-        super().__init__(config, log, "run", flow, *arguments, package=package)
+        super().__init__(config, log, "run", flow, *arguments)
 
 
 class Recorder(Command):

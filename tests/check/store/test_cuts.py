@@ -256,7 +256,5 @@ def again(one: LastAppend) -> dict[str, object]:
 def test_a_cut_of_tables_that_are_not_known_is_refused(recorded: Appended) -> None:
     ledger_id = open_ledger(recorded.path).now().cut.ledger_id
     cut = Cut.of(ledger_id, [LastAppend("plan_lines", "recorder:e", 1, 1, 1)])
-    with pytest.raises(
-        UsageError, match="names plan_lines, which this program does not know; nothing was read"
-    ):
+    with pytest.raises(UsageError, match="names plan_lines, which is no table of a ledger; nothing was read"):
         open_ledger(recorded.path).at(cut)
