@@ -402,9 +402,10 @@ def _compared() -> Iterator[str]:
     quicker = ", where MirrorMaker 2 is quicker" if factor < 1 else ""
     sentences = (
         f"The least factor is {factor:.1f} ({least}){quicker}.",
-        f"The first record of 1 KiB arrives {ours.first_s:.1f} s after the start (there {theirs.first_s:.1f} s).",
-        f"A million take {ours.cpu_s:.1f} s of CPU (there {theirs.cpu_s:.1f} s).",
-        f"Memory at its peak is {ours.peak_mb:,.0f} MB (there {theirs.peak_mb:,.0f} MB).",
+        f"The first record of 1 KiB arrives {ours.first_s:.1f} s after the start, "
+        f"in MirrorMaker 2 after {theirs.first_s:.1f} s.",
+        f"A million of them take {ours.cpu_s:.1f} s of CPU (MirrorMaker 2: {theirs.cpu_s:.1f} s).",
+        f"Memory at its peak is {ours.peak_mb:,.0f} MB (MirrorMaker 2: {theirs.peak_mb:,.0f} MB).",
         f"{measured(mirror_speed.KEPT)} Medians of complete mirrors in turn; MirrorMaker 2 is set for large batches "
         "([all](ledger/OPERATIONS.md#how-fast-it-copies)).",
     )
