@@ -182,7 +182,7 @@ def _folders(relations: Iterable[Relation]) -> frozenset[str]:
 
 
 def _scanned(table: str, relation: Relation) -> "pa.Table | pyarrow.dataset.Dataset":
-    """Read by Arrow: of columns that a file lacks the rows are null."""
+    """Rows of a table, as Arrow reads them."""
     import pyarrow.dataset  # every command would wait for it
 
     if isinstance(relation, CutRows):

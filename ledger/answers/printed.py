@@ -210,7 +210,7 @@ _DUCKDB_HEAD = """\
 
 
 def _rows_in_duckdb(table: str) -> str:
-    """All rows of a table: null is what a file lacks, and an older ledger has none."""
+    """All rows of a table. Where it has no file, one of another table is named, and no row of that is taken."""
     columns = TABLE_BY_NAME[table].columns
     typed = ", ".join(f"null::{in_duckdb(one.type)} as {one.name}" for one in columns)
     taken = ", ".join(f"cast({one.name} as {in_duckdb(one.type)}) as {one.name}" for one in columns)
