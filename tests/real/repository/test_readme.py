@@ -51,7 +51,7 @@ def test_commands_print_what_the_page_shows(reader: Reader) -> None:
             driver.kill()
             driver.wait()
     for (_, shown), out in zip(BLOCKS, printed, strict=True):
-        assert [line for line in shown.splitlines() if not re.search(pattern(line), out)] == []
+        assert [line for line in shown.splitlines() if not re.search(pattern(line), out)] == [], out
     read_on(printed)
     assert not (reader.folder / "home" / "sandbox").exists()
 
