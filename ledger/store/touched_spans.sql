@@ -36,11 +36,28 @@ inner join span_logs as l
     and l.topic_id = n.target_topic_id
     and l.partition = n.target_partition;
 
--- Where maps of topics, deleted ones too, to current topics end.
+create temporary table ways as
+select distinct s.flow, s.log_number as source_log, t.log_number as target_log
+from sides as s
+inner join sides as t using (span_number)
+where s.is_source and not t.is_source;
+
+-- Where maps of topics, deleted ones too, to current topics end. A way on which nothing is recorded yet, which has no
+-- number, ends where its logs begin.
 create temporary table map_ends as
+with maps as (
+    select map_number, flow, source_cluster, source_topic, source_topic_id, source_partition, target_cluster, target_topic,
+        target_topic_id, target_partition, source_end, target_end
+    from last_syncs
+    union all
+    select null as map_number, null as flow, source_cluster, source_topic, source_topic_id, source_partition, target_cluster,
+        target_topic, target_topic_id, target_partition, 0 as source_end, 0 as target_end
+    from partition_ways
+)
+
 select m.map_number, m.flow, s.log_number as source_log, t.log_number as target_log, m.source_cluster, m.target_cluster,
     m.source_end, m.target_end, k.topic_id is not null and c.topic_id is not null as is_current
-from last_syncs as m
+from maps as m
 inner join span_logs as s
     on s.cluster = m.source_cluster
     and s.topic = m.source_topic
@@ -58,30 +75,9 @@ left join last_topics as k
 left join current_topics as c
     on c.cluster = m.target_cluster
     and c.topic = m.target_topic
-    and c.topic_id = m.target_topic_id;
-
-create temporary table ways as
-select distinct s.flow, s.log_number as source_log, t.log_number as target_log
-from sides as s
-inner join sides as t using (span_number)
-where s.is_source and not t.is_source;
-
--- A way on which nothing is recorded yet ends where its logs begin.
-insert into map_ends (source_log, target_log, source_cluster, target_cluster, source_end, target_end, is_current)
-select s.log_number, t.log_number, w.source_cluster, w.target_cluster, 0, 0, true
-from partition_ways as w
-inner join span_logs as s
-    on s.cluster = w.source_cluster
-    and s.topic = w.source_topic
-    and s.topic_id = w.source_topic_id
-    and s.partition = w.source_partition
-inner join span_logs as t
-    on t.cluster = w.target_cluster
-    and t.topic = w.target_topic
-    and t.topic_id = w.target_topic_id
-    and t.partition = w.target_partition
-left join ways as b on b.source_log = s.log_number and b.target_log = t.log_number
-where b.source_log is null;
+    and c.topic_id = m.target_topic_id
+where m.map_number is not null
+    or (s.log_number, t.log_number) not in (select (source_log, target_log) from ways);
 
 insert into ways (source_log, target_log)
 select source_log, target_log
