@@ -11,20 +11,19 @@ from dataclasses import dataclass, field
 from functools import reduce
 from importlib.resources import files
 from operator import or_
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
-from ledger.answers.printed import in_duckdb, macro, quoted, steps_in_duckdb, tables_of
+from ledger.answers.printed import in_duckdb, macro, quoted, spark_uri, steps_in_duckdb, tables_of
 from ledger.errors import UsageError
 from ledger.facts.cuts import LastAppend
 from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME, TABLES, Table, place_of
 from ledger.store import catalog
 from ledger.store.catalog import Named, Query, Value
 from ledger.store.damage import local_folder, reported_of_files
-from ledger.store.delta_tables import arrow_schema, table_uri
+from ledger.store.delta_tables import arrow_schema
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.sql import (
     FUNCTIONS,
@@ -272,8 +271,7 @@ def spark_table(at: DeltaSnapshot, table: Table) -> str:
     Behind that may lie what a copying that died has left: entries of the log whose files it has not sent.
     """
     columns = ",\n    ".join(table.column_names)
-    path = at.path.replace("s3://", "s3a://", 1) if "://" in at.path else str(Path(at.path).absolute())
-    location = table_uri(path, table.name).replace("`", "``")
+    location = spark_uri(at, table.name).replace("`", "``")
     copied = at.copied_version(table.name)
     version = "" if copied is None else f" version as of {copied}"
     last = at.cut.of_table(table.name)

@@ -317,14 +317,19 @@ end as problem from ({_GIVEN_TO_SPARK}) as given) as judged);
 """
 
 
+def spark_uri(at: DeltaSnapshot, table: str) -> str:
+    """Where Spark finds a table."""
+    path = at.path.replace("s3://", "s3a://", 1) if "://" in at.path else str(Path(at.path).absolute())
+    return table_uri(path, table)
+
+
 def _rows_in_spark(at: DeltaSnapshot, table: str) -> str:
     """All rows of a table, of a copy at the version that it names."""
     columns = ", ".join(TABLE_BY_NAME[table].column_names)
-    path = at.path.replace("s3://", "s3a://", 1) if "://" in at.path else str(Path(at.path).absolute())
     copied = at.copied_version(table)
     version = "" if copied is None else f", versionAsOf '{copied}'"
     return f"""
-create or replace temporary view {table}_log using delta options (path {quoted(table_uri(path, table))}{version});
+create or replace temporary view {table}_log using delta options (path {quoted(spark_uri(at, table))}{version});
 
 create or replace temporary view {table}_rows as select {columns} from {table}_log;
 """
