@@ -92,8 +92,7 @@ def _of_places(
 ) -> Iterator[Blocker]:
     """One of each group, topic and reason, with the partitions. `chosen`: what was accepted by name, `accepted`: what
     is accepted of a group that has a place."""
-    partitions: dict[tuple[BlockerCode, str, str, str], list[int]] = {}
-    blockers: dict[tuple[BlockerCode, str, str, str], Blocker] = {}
+    found: dict[tuple[BlockerCode, str, str, str], tuple[Blocker, list[int]]] = {}
     for row in places:
         if row["group_id"] is None or row["status"] == NOT_COPIED_ANY_MORE:
             continue
@@ -114,11 +113,11 @@ def _of_places(
         else:
             continue
         key = code, group, str(row[f"{side}_topic"]), cause
-        partitions.setdefault(key, []).append(row[f"{side}_partition"])
-        blockers.setdefault(key, Blocker(code, words, cause, group, choice))
-    for key, one in blockers.items():
-        _, group, topic, _ = key
-        yield replace(one, words=f"{group} at {of_topic(topic, partitions[key])}: {one.words}")
+        if key not in found:
+            found[key] = Blocker(code, words, cause, group, choice), []
+        found[key][1].append(row[f"{side}_partition"])
+    for (_, group, topic, _), (one, partitions) in found.items():
+        yield replace(one, words=f"{group} at {of_topic(topic, partitions)}: {one.words}")
 
 
 def _of_nothing_copied(seen: Seen, places: Sequence[Row]) -> Iterator[Blocker]:

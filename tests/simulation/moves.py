@@ -11,6 +11,7 @@ their topic was deleted, nobody there is to read.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
@@ -141,11 +142,19 @@ class Moves:
 
     # -- what there is ---------------------------------------------------------------------------
 
-    def _rows(self, way: Way) -> dict[tuple[str, int], list[Row]]:
+    def _rows(self, way: Way) -> Mapping[tuple[str, int], Sequence[Row]]:
         """Offset syncs of a flow by source partition, oldest first."""
-        rows = [row for row in self.ledger.rows("offset_syncs") if row["flow"] == way.flow.name]
-        rows.sort(key=lambda row: (_partition(row), recorded_sync(row).place))
-        return {partition: list(found) for partition, found in groupby(rows, key=_partition)}
+        return self._recorded[way.flow.name]
+
+    @cached_property
+    def _recorded(self) -> dict[str, dict[tuple[str, int], list[Row]]]:
+        """The same of each flow: each of them is asked for at every partition that it writes to."""
+        found: dict[str, dict[tuple[str, int], list[Row]]] = {}
+        for way in self.ways:
+            rows = [row for row in self.ledger.rows("offset_syncs") if row["flow"] == way.flow.name]
+            rows.sort(key=lambda row: (_partition(row), recorded_sync(row).place))
+            found[way.flow.name] = {partition: list(of) for partition, of in groupby(rows, key=_partition)}
+        return found
 
     def _sides(self, way: Way, rows: Mapping[tuple[str, int], Sequence[Row]]) -> Iterator[Sides]:
         """Of every partition whose topics live at both clusters."""
