@@ -1,6 +1,7 @@
 """Lives of two clusters as a ledger: the rows that flows and recorders would have appended, several lives in one."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
@@ -36,16 +37,19 @@ class Names:
 def names_of(lives: Sequence[Life]) -> list[Names]:
     """Of each life, in their order. Those whose topics were recreated have topics of their own.
 
-    The others go by fours: two partitions of a topic, and the same of another one that has the same topic id.
+    What one partition of a topic shows of flows holds for the others: so has a life of which a flow recorded nothing.
+    The others of a world go by fours: two partitions of a topic, and the same of another one with the same topic id.
     """
-    found, alike = list[Names](), 0
+    found, alike = list[Names](), Counter[str]()
     for number, life in enumerate(lives):
-        if any(log.life for log in life.logs.values()):
+        is_begun = all(any(flow.rows.values()) for flow in life.flows)
+        if not is_begun or any(log.life for log in life.logs.values()):
             found.append(Names(f"orders-{number}", str(number), 0, is_cloned=number % 2 == 1))
             continue
-        four, which = divmod(alike, _ALIKE)
-        found.append(Names(f"alike-{alike // 2}", f"four-{four}", which % 2, is_cloned=four % 2 == 1))
-        alike += 1
+        four, which = divmod(alike[life.world], _ALIKE)
+        topic, ids = f"{life.world}-{alike[life.world] // 2}", f"{life.world}-{four}"
+        found.append(Names(topic, ids, which % 2, is_cloned=four % 2 == 1))
+        alike[life.world] += 1
     return found
 
 
