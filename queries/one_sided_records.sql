@@ -1,7 +1,7 @@
 -- name:    one_sided_records
 -- answers: which records does one of two clusters have that the other lacks, partition by partition?
 -- grain:   status, topic, partition, other_topic, range_start
--- reads:   answered_pairs, decided_extras, link_stretches, links, map_claims, pair_pieces, route_unpaired
+-- reads:   answered_pairs, decided_extras, link_stretches, links, map_claims, route_unpaired, there_ranges
 -- params:  from_cluster string, to_cluster string
 -- columns: status string, cluster string, topic string, partition int, other_topic string, range_start bigint,
 --          range_end bigint, offsets bigint
@@ -44,12 +44,12 @@ held as (
 
 -- Ranges of extra records, and of what was written and is not held.
 events as (
-    select 'extra' as status, pair_number, piece_start as bound, 1 as there, 0 as held
-    from pair_pieces
+    select 'extra' as status, pair_number, range_start as bound, 1 as there, 0 as held
+    from there_ranges
     where is_alone
     union all
-    select 'extra' as status, pair_number, piece_end as bound, -1 as there, 0 as held
-    from pair_pieces
+    select 'extra' as status, pair_number, range_end as bound, -1 as there, 0 as held
+    from there_ranges
     where is_alone
     union all
     select 'deficit' as status, pair_number, claim_start as bound, 1 as there, 0 as held

@@ -1,20 +1,19 @@
 -- name:    repeated_records
 -- answers: which records does each group read again that continues at another cluster where offset_translation says?
 -- grain:   group_id, source_topic, source_partition, target_topic, range_start
--- reads:   answered_pairs, asked_groups, group_places, group_reads, unread_pieces
+-- reads:   answered_pairs, asked_groups, class_reads, group_places, group_reads, range_reads, there_ranges
 -- params:  from_cluster string, to_cluster string
 -- columns: group_id string, source_topic string, source_partition int, target_topic string, target_partition int,
 --          range_start bigint, range_end bigint, records bigint
 --
 -- Ranges of target offsets: what is counted as `repeated` there. None where both sides hold records in one order and
--- nothing is unread that lies before others. A range may hold offsets without a record, which are not among its records.
+-- nothing is unread that lies before others.
 with placed as (
     select
         p.here_topic,
         p.here_partition,
         p.there_topic,
         p.there_partition,
-        p.log_start,
         p.known_end,
         g.asked_number,
         g.group_id,
@@ -34,18 +33,17 @@ with placed as (
 ranges as (
     select
         p.asked_number,
-        greatest(u.piece_start, p.place) as range_start,
-        least(u.piece_end, greatest(coalesce(u.unread_from, u.piece_end), p.log_start)) as range_end,
-        u.records
+        greatest(x.range_start, p.place) as range_start,
+        least(x.range_end, c.unread_from) as range_end
     from placed as p
-    inner join unread_pieces as u using (asked_number)
-    where not u.is_passed
+    inner join class_reads as c using (asked_number)
+    inner join there_ranges as x using (class_number)
     union all
-    select
-        asked_number,
-        greatest(known_end, place) as range_start,
-        alone_to as range_end,
-        alone_to as records
+    select p.asked_number, greatest(x.range_start, p.place) as range_start, x.read_end as range_end
+    from placed as p
+    inner join range_reads as x using (asked_number)
+    union all
+    select asked_number, greatest(known_end, place) as range_start, alone_to as range_end
     from placed
 ),
 
@@ -79,7 +77,7 @@ select
     p.there_partition as target_partition,
     min(n.range_start) as range_start,
     max(n.range_end) as range_end,
-    cast(sum(least(n.records, n.range_end - n.range_start)) as bigint) as records
+    cast(sum(n.range_end - n.range_start) as bigint) as records
 from placed as p
 inner join numbered as n using (asked_number)
 group by

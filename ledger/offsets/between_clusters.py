@@ -157,7 +157,7 @@ def _listed(names: Sequence[str]) -> str:
 # Where groups of one cluster continue at another: their commits, one offset, and the offsets of a time.
 
 
-_READ_FOR_A_TIME = ("compared_offsets", "unread_pieces")
+_READ_FOR_A_TIME = ("class_reads", "compared_offsets", "place_counts", "range_reads")
 """The views that `time_offsets.sql` and `at_time.sql` read beside those of the query."""
 _OF_A_TIME = ("time_offset", "skipped", "repeated_by_time")
 

@@ -10,8 +10,7 @@ with compared as (
         g.asked_number,
         g.group_id,
         x.place,
-        greatest(c.there_offset, p.log_start) as time_offset,
-        p.log_start
+        greatest(c.there_offset, p.log_start) as time_offset
     from recorded_pairs as p
     inner join params as a
         on a.from_cluster = p.here_cluster
@@ -22,37 +21,31 @@ with compared as (
     where coalesce(g.topic_id = p.here_topic_id, g.committed_offset is null)
 ),
 
-counted as (
+judged as (
     select
         c.asked_number,
-        sum(
-            case
-                when u.unread_from is not null
-                    then least(
-                        greatest(
-                            least(u.piece_end, c.time_offset) - greatest(u.unread_from, c.log_start), 0
-                        ),
-                        u.records
-                    )
-                else 0
-            end
-        ) as skipped,
-        sum(
-            case
-                when u.is_passed then 0
-                else least(
-                    greatest(
-                        least(u.piece_end, greatest(coalesce(u.unread_from, u.piece_end), c.log_start))
-                        - greatest(u.piece_start, c.time_offset),
-                        0
-                    ),
-                    u.records
-                )
-            end
-        ) as repeated_by_time
+        greatest(n.below - r.read_below - r.expired, 0) as skipped,
+        greatest(r.read_below - n.below, 0) as repeated_by_time
     from compared as c
-    inner join unread_pieces as u using (asked_number)
-    group by c.asked_number
+    inner join class_reads as r using (asked_number)
+    inner join place_counts as n on n.class_number = r.class_number and n.point = c.time_offset
+    union all
+    select
+        c.asked_number,
+        case
+            when x.unread_from is not null
+                then greatest(least(x.range_end, c.time_offset) - greatest(x.unread_from, x.log_start), 0)
+            else 0
+        end as skipped,
+        greatest(x.read_end - greatest(x.range_start, c.time_offset), 0) as repeated_by_time
+    from compared as c
+    inner join range_reads as x using (asked_number)
+),
+
+counted as (
+    select asked_number, sum(skipped) as skipped, sum(repeated_by_time) as repeated_by_time
+    from judged
+    group by asked_number
 )
 
 select

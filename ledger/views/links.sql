@@ -84,7 +84,8 @@ select
     greatest(h.source_start, t.source_start) as origin_start,
     h.target_start + greatest(h.source_start, t.source_start) - h.source_start as here_start,
     t.target_start + greatest(h.source_start, t.source_start) - t.source_start as there_start,
-    least(h.source_end, t.source_end) - greatest(h.source_start, t.source_start) as length
+    least(h.source_end, t.source_end) - greatest(h.source_start, t.source_start) as length,
+    h.is_former or t.is_former as is_former
 from links as k
 inner join route_copies as h on h.route_number = k.to_here
 inner join route_copies as t
@@ -95,17 +96,19 @@ where k.direction = 'of one origin';
 
 -- Records of a link that lie at both sides: those from here_start on are, in order, those from there_start on.
 create or replace temporary view link_stretches as
-select k.link_number, c.target_start as here_start, c.source_start as there_start, c.source_end - c.source_start as length
+select k.link_number, c.target_start as here_start, c.source_start as there_start, c.source_end - c.source_start as length,
+    c.is_former
 from links as k
 inner join route_copies as c on c.route_number = k.to_here
 where k.direction = 'brought'
 union all
-select k.link_number, c.source_start as here_start, c.target_start as there_start, c.source_end - c.source_start as length
+select k.link_number, c.source_start as here_start, c.target_start as there_start, c.source_end - c.source_start as length,
+    c.is_former
 from links as k
 inner join route_copies as c on c.route_number = k.to_there
 where k.direction = 'taken'
 union all
-select link_number, here_start, there_start, length
+select link_number, here_start, there_start, length, is_former
 from origin_stretches;
 
 -- Records here that the way there has lost.

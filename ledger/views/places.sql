@@ -1,54 +1,175 @@
 -- Where groups continue at another cluster: at the first record that they have not read.
 
--- Of each group what is unread in each piece: all of it from unread_from on, null where it was read. unplaced_from,
--- alone_from and others_from: the same of what nobody can place, of what lies there alone, and of what is of others on a
--- log that the group has read. is_passed: it is of others on a log that it never read.
-create or replace temporary view unread_pieces as
-with opened as (
-    select
-        r.asked_number,
-        x.piece_start,
-        x.piece_end,
-        x.records,
-        x.is_other,
-        case
-            when x.here_end > r.here_to then greatest(x.piece_start + r.here_to - x.here_start, x.piece_start, r.there_to)
-        end as paired_from,
-        case when x.passed_at > r.here_to then greatest(x.piece_start, r.there_to) end as unplaced_from,
-        case when x.is_alone then greatest(x.piece_start, r.alone_to) end as alone_from,
-        case when x.is_other and r.others_to is not null then greatest(x.piece_start, r.others_to) end as others_from,
-        x.is_other and r.others_to is null as is_passed
-    from group_reads as r
-    inner join pair_pieces as x using (pair_number)
+-- Ranges there of each class, with what lies below: of what lies at both sides each link is a class of its own, in one order
+-- at both. `below`: how many records of the class lie below range_start there.
+create or replace temporary view counted_ranges as
+select
+    pair_number,
+    class,
+    class_number,
+    here_start,
+    range_start,
+    range_end - range_start as length,
+    cast(
+        coalesce(
+            sum(range_end - range_start) over (
+                partition by class_number
+                order by range_start nulls last
+                rows between unbounded preceding and 1 preceding
+            ),
+            0
+        ) as bigint
+    ) as below
+from there_ranges
+where class <> 'single';
+
+-- The classes that each pair has.
+create or replace temporary view pair_classes as
+select pair_number, class, class_number, sum(length) as records
+from counted_ranges
+group by pair_number, class, class_number;
+
+-- Of each class how many records lie below a point of either log to where groups have read, or where the log there begins,
+-- and where the first record at the point or behind it lies there.
+create or replace temporary view point_counts as
+with points as (
+    select pair_number, true as is_here, here_to as point
+    from group_reads
+    union
+    select pair_number, false as is_here, there_to as point
+    from group_reads
+    union
+    select pair_number, false as is_here, alone_to as point
+    from group_reads
+    union
+    select pair_number, false as is_here, others_to as point
+    from group_reads
+    union
+    select pair_number, false as is_here, log_start as point
+    from pairs
 ),
 
-bounded as (
+events as (
+    select class_number, true as is_here, here_start as bound, 0 as is_point, below, range_start, length
+    from counted_ranges
+    where class = 'paired'
+    union all
+    select class_number, false as is_here, range_start as bound, 0 as is_point, below, range_start, length
+    from counted_ranges
+    union all
     select
-        asked_number,
-        piece_start,
-        piece_end,
-        records,
-        is_other,
-        is_passed,
-        case when unplaced_from < piece_end then unplaced_from end as unplaced_from,
-        case when alone_from < piece_end then alone_from end as alone_from,
-        case when others_from < piece_end then others_from end as others_from,
-        least(paired_from, unplaced_from, alone_from, others_from) as first_unread
-    from opened
+        c.class_number,
+        n.is_here,
+        n.point as bound,
+        1 as is_point,
+        cast(null as bigint) as below,
+        cast(null as bigint) as range_start,
+        cast(null as bigint) as length
+    from points as n
+    inner join pair_classes as c using (pair_number)
+    where n.point is not null and (c.class = 'paired' or not n.is_here)
+),
+
+found as (
+    select
+        *,
+        max(case when is_point = 0 then bound end) over so_far as last_bound,
+        max(below) over so_far as last_below,
+        max(below + length) over so_far as last_end,
+        max(range_start) over so_far as last_start,
+        min(range_start) over (
+            partition by class_number, is_here
+            order by bound desc nulls last
+            rows between unbounded preceding and current row
+        ) as next_start
+    from events
+    window so_far as (
+        partition by class_number, is_here
+        order by bound nulls last, is_point nulls last
+        rows between unbounded preceding and current row
+    )
+)
+
+select
+    class_number,
+    is_here,
+    bound as point,
+    coalesce(least(last_below + bound - last_bound, last_end), 0) as below,
+    case when bound - last_bound < last_end - last_below then last_start + bound - last_bound else next_start end as next_start
+from found
+where is_point = 1;
+
+-- Of each group what is unread of each class: from unread_from on, null where all is read that is not expired. read_below:
+-- how many records of the class are read. Who never read the log there waits for none of others.
+create or replace temporary view class_reads as
+with counted as (
+    select
+        r.asked_number,
+        c.class,
+        c.class_number,
+        greatest(h.below, t.below) as read_below,
+        s.below as start_below,
+        case
+            when t.next_start is not null and s.next_start is not null and (h.point is null or h.next_start is not null)
+                then greatest(h.next_start, t.next_start, s.next_start)
+        end as unread_from
+    from group_reads as r
+    inner join pairs as p using (pair_number)
+    inner join pair_classes as c using (pair_number)
+    left join point_counts as h
+        on h.class_number = c.class_number
+        and h.is_here
+        and h.point = r.here_to
+    inner join point_counts as t
+        on t.class_number = c.class_number
+        and not t.is_here
+        and t.point = case c.class when 'paired' then r.there_to when 'alone' then r.alone_to else r.others_to end
+    inner join point_counts as s
+        on s.class_number = c.class_number
+        and not s.is_here
+        and s.point = p.log_start
 )
 
 select
     asked_number,
-    piece_start,
-    piece_end,
-    records,
-    is_other,
-    is_passed,
-    unplaced_from,
-    alone_from,
-    others_from,
-    case when first_unread < piece_end then first_unread end as unread_from
-from bounded;
+    class,
+    class_number,
+    read_below,
+    unread_from,
+    greatest(start_below - read_below, 0) as expired
+from counted;
+
+-- The same of ranges that count each for itself.
+create or replace temporary view range_reads as
+with opened as (
+    select
+        r.asked_number,
+        x.range_start,
+        x.range_end,
+        p.log_start,
+        case
+            when x.here_start is not null
+                then greatest(x.range_start + r.here_to - x.here_start, x.range_start, r.there_to)
+        end as paired_from,
+        case when x.passed_at > r.here_to then greatest(x.range_start, r.there_to) end as unplaced_from,
+        case when x.is_alone then greatest(x.range_start, r.alone_to) end as alone_from
+    from group_reads as r
+    inner join pairs as p using (pair_number)
+    inner join there_ranges as x using (pair_number)
+    where x.class = 'single'
+)
+
+select
+    asked_number,
+    range_start,
+    least(range_end, paired_from, unplaced_from, alone_from) as read_end,
+    case when range_end > log_start then least(paired_from, unplaced_from, alone_from) end as unread_from,
+    case when range_end > log_start then unplaced_from end as unplaced_from,
+    case when range_end > log_start then alone_from end as alone_from,
+    range_end,
+    log_start,
+    greatest(least(range_end, log_start) - least(range_end, paired_from, unplaced_from, alone_from), 0) as expired
+from opened;
 
 -- Groups of which the way there has lost the record here that they would read next, and no other has brought or taken it.
 create or replace temporary view group_losses as
@@ -77,8 +198,8 @@ from lost as n
 left join at_both as b using (asked_number)
 where b.asked_number is null;
 
--- Where each group continues, and what it reads again, never gets to see, or is ahead of; counts are of offsets.
-create or replace temporary view group_places as
+-- Where each group continues, with the first unread of each kind.
+create or replace temporary view first_unreads as
 with floors as (
     select r.asked_number, min(greatest(u.there_from, r.there_to)) as floor_offset
     from group_reads as r
@@ -89,63 +210,118 @@ with floors as (
     group by r.asked_number
 ),
 
+unread as (
+    select
+        asked_number,
+        unread_from,
+        cast(null as bigint) as unplaced_from,
+        case when class = 'alone' then unread_from end as alone_from,
+        case when class = 'others' then unread_from end as others_from,
+        expired
+    from class_reads
+    union all
+    select
+        asked_number,
+        case when unread_from < range_end then greatest(unread_from, log_start) end as unread_from,
+        case when unplaced_from < range_end then greatest(unplaced_from, log_start) end as unplaced_from,
+        case when alone_from < range_end then greatest(alone_from, log_start) end as alone_from,
+        cast(null as bigint) as others_from,
+        expired
+    from range_reads
+),
+
 firsts as (
     select
-        u.asked_number,
-        min(
-            case when u.unread_from is not null and u.piece_end > p.log_start then greatest(u.unread_from, p.log_start) end
-        ) as first_unread,
-        sum(least(greatest(least(u.piece_end, p.log_start) - u.unread_from, 0), u.records)) as expired
-    from unread_pieces as u
-    inner join group_reads as r using (asked_number)
+        asked_number,
+        min(unread_from) as first_unread,
+        min(unplaced_from) as unplaced_from,
+        min(alone_from) as alone_from,
+        min(others_from) as others_from,
+        sum(expired) as expired
+    from unread
+    group by asked_number
+)
+
+select
+    r.asked_number,
+    r.pair_number,
+    r.alone_to,
+    p.known_end,
+    p.brought_from,
+    greatest(
+        coalesce(least(l.floor_offset, f.first_unread), greatest(r.alone_to, p.there_end)), p.log_start
+    ) as place,
+    l.floor_offset,
+    f.first_unread,
+    f.unplaced_from,
+    f.alone_from,
+    f.others_from,
+    coalesce(f.expired, 0) as expired
+from group_reads as r
+inner join pairs as p using (pair_number)
+left join firsts as f using (asked_number)
+left join floors as l using (asked_number);
+
+-- How many records of each class lie below each place, and below offsets that places are compared with.
+create or replace temporary view place_counts as
+with points as (
+    select pair_number, place as point
+    from first_unreads
+    union
+    select c.pair_number, greatest(c.there_offset, p.log_start) as point
+    from compared_offsets as c
     inner join pairs as p using (pair_number)
-    group by u.asked_number
 ),
 
-placed as (
-    select
-        r.asked_number,
-        r.pair_number,
-        r.alone_to,
-        p.log_start,
-        p.known_end,
-        p.brought_from,
-        coalesce(f.expired, 0) as expired,
-        l.floor_offset,
-        greatest(
-            coalesce(least(l.floor_offset, f.first_unread), greatest(r.alone_to, p.there_end)), p.log_start
-        ) as place
-    from group_reads as r
-    inner join pairs as p using (pair_number)
-    left join firsts as f using (asked_number)
-    left join floors as l using (asked_number)
+events as (
+    select class_number, range_start as bound, 0 as is_point, below, length
+    from counted_ranges
+    union all
+    select c.class_number, n.point as bound, 1 as is_point, cast(null as bigint) as below, cast(null as bigint) as length
+    from points as n
+    inner join pair_classes as c using (pair_number)
 ),
 
-counted as (
+found as (
     select
-        p.asked_number,
-        sum(
-            case
-                when not u.is_passed
-                    then least(
-                        greatest(
-                            least(u.piece_end, greatest(coalesce(u.unread_from, u.piece_end), p.log_start))
-                            - greatest(u.piece_start, p.place),
-                            0
-                        ),
-                        u.records
-                    )
-                else 0
-            end
-        ) as repeats,
-        sum(case when u.is_other then greatest(u.piece_end - greatest(u.piece_start, p.place), 0) else 0 end) as others,
-        max(case when u.unplaced_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_unplaced,
-        max(case when u.alone_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_alone,
-        max(case when u.others_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_others,
-        max(case when u.unread_from <= p.place and p.place < u.piece_end then 1 else 0 end) as is_unread
-    from placed as p
-    inner join unread_pieces as u using (asked_number)
-    group by p.asked_number
+        *,
+        max(case when is_point = 0 then bound end) over so_far as last_bound,
+        max(below) over so_far as last_below,
+        max(below + length) over so_far as last_end
+    from events
+    window so_far as (
+        partition by class_number
+        order by bound nulls last, is_point nulls last
+        rows between unbounded preceding and current row
+    )
+)
+
+select class_number, bound as point, coalesce(least(last_below + bound - last_bound, last_end), 0) as below
+from found
+where is_point = 1;
+
+-- Where each group continues, and what it reads again, never gets to see, or is ahead of; counts are of offsets.
+create or replace temporary view group_places as
+with repeated as (
+    select c.asked_number, sum(greatest(c.read_below - n.below, 0)) as repeats
+    from class_reads as c
+    inner join first_unreads as f using (asked_number)
+    inner join place_counts as n on n.class_number = c.class_number and n.point = f.place
+    group by c.asked_number
+),
+
+behind as (
+    select f.asked_number, c.records - n.below as others
+    from first_unreads as f
+    inner join pair_classes as c on c.pair_number = f.pair_number and c.class = 'others'
+    inner join place_counts as n on n.class_number = c.class_number and n.point = f.place
+),
+
+in_ranges as (
+    select f.asked_number, sum(greatest(x.read_end - greatest(x.range_start, f.place), 0)) as repeats
+    from first_unreads as f
+    inner join range_reads as x using (asked_number)
+    group by f.asked_number
 ),
 
 aheads as (
@@ -158,24 +334,28 @@ aheads as (
 )
 
 select
-    p.asked_number,
-    p.pair_number,
-    p.place,
+    f.asked_number,
+    f.pair_number,
+    f.place,
     l.asked_number is not null as is_lost,
-    coalesce(p.floor_offset = p.place, false) or coalesce(c.is_unplaced, 0) = 1 as is_unplaced,
-    coalesce(c.is_alone, 0) = 1 as is_alone,
-    coalesce(c.is_others, 0) = 1 as is_others,
-    coalesce(c.is_unread, 0) = 1 as is_unread,
-    cast(coalesce(c.repeats, 0) + greatest(p.alone_to - greatest(p.known_end, p.place), 0) as bigint) as repeats,
+    coalesce(f.floor_offset = f.place, false) or coalesce(f.unplaced_from = f.place, false) as is_unplaced,
+    coalesce(f.alone_from = f.place, false) as is_alone,
+    coalesce(f.others_from = f.place, false) as is_others,
+    coalesce(f.first_unread = f.place, false) as is_unread,
     cast(
-        coalesce(c.others, 0)
-        + case when p.brought_from is null then greatest(p.alone_to - greatest(p.known_end, p.place), 0) else 0 end
+        coalesce(c.repeats, 0) + coalesce(x.repeats, 0) + greatest(f.alone_to - greatest(f.known_end, f.place), 0) as bigint
+    ) as repeats,
+    cast(
+        coalesce(b.others, 0)
+        + case when f.brought_from is null then greatest(f.alone_to - greatest(f.known_end, f.place), 0) else 0 end
         as bigint
     ) as others,
-    cast(p.expired as bigint) as expired,
+    cast(f.expired as bigint) as expired,
     cast(coalesce(a.ahead, 0) as bigint) as ahead
-from placed as p
-left join counted as c using (asked_number)
+from first_unreads as f
+left join repeated as c using (asked_number)
+left join behind as b using (asked_number)
+left join in_ranges as x using (asked_number)
 left join aheads as a using (asked_number)
 left join group_losses as l using (asked_number);
 

@@ -192,33 +192,15 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     ),
     "group_places": frozenset(
         {
-            # What is unread below the place lies below the log start: `expired` comes before these statuses.
-            "max(case when u.unplaced_from <= p.place and p.place < u.piece_end"
-            " then 1 else 0 end) as is_unplaced,: p.place < u.piece_end -> true",
-            "max(case when u.unplaced_from <= p.place and p.place < u.piece_end"
-            " then 1 else 0 end) as is_unplaced,: < -> <=",
-            "max(case when u.alone_from <= p.place and p.place < u.piece_end"
-            " then 1 else 0 end) as is_alone,: p.place < u.piece_end -> true",
-            "max(case when u.alone_from <= p.place and p.place < u.piece_end"
-            " then 1 else 0 end) as is_alone,: < -> <=",
-            "max(case when u.others_from <= p.place and p.place < u.piece_end"
-            " then 1 else 0 end) as is_others,: p.place < u.piece_end -> true",
-            "max(case when u.others_from <= p.place and p.place < u.piece_end"
-            " then 1 else 0 end) as is_others,: < -> <=",
-            "max(case when u.unread_from <= p.place and p.place < u.piece_end"
-            " then 1 else 0 end) as is_unread: p.place < u.piece_end -> true",
-            "max(case when u.unread_from <= p.place and p.place < u.piece_end"
-            " then 1 else 0 end) as is_unread: < -> <=",
             # What begins where the group has come to is not ahead by anything.
             "and x.piece_start < r.here_to: < -> <=",
         }
     ),
-    "unread_pieces": frozenset(
+    "place_counts": frozenset(
         {
-            # A place at the end of a piece does not lie in it.
-            "case when unplaced_from < piece_end then unplaced_from end as unplaced_from,: < -> <=",
-            "case when alone_from < piece_end then alone_from end as alone_from,: < -> <=",
-            "case when others_from < piece_end then others_from end as others_from,: < -> <=",
+            # Nothing is compared unless a time is asked about.
+            "select c.pair_number, greatest(c.there_offset, p.log_start) as point: greatest( -> least(",
+            "inner join pairs as p using (pair_number): using (pair_number) -> on true",
         }
     ),
     # It bounds what is read: what is caught up is not told since when it is behind.
@@ -494,13 +476,10 @@ WITHOUT_ALL_CASES = frozenset(
         "log_epochs",
         "log_cuts",
         "asked_groups",
-        "unclaimed_writes",
-        "cut_points",
-        "cut_stretches",
-        "pair_blocks",
-        "held_ranges",
-        "layer_ranges",
-        "pair_pieces",
+        "swept_ranges",
+        "there_ranges",
+        "range_reads",
+        "first_unreads",
         "ahead_pieces",
     }
 )

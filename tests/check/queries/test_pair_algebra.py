@@ -38,8 +38,8 @@ NOT_IN_LIVES = frozenset(
 )
 """Statuses that no group of a life has: each has a commit on its only partition, and recorders may see all."""
 CHANGED = [
-    ("unread_pieces", "x.piece_start, r.there_to)", "x.piece_start)"),
-    ("unclaimed_writes", "written > 0 and claimed = 0", "written > 0 and claimed > 0"),
+    ("range_reads", "x.range_start, r.there_to)", "x.range_start)"),
+    ("there_ranges", "s.is_written and not s.is_claimed", "s.is_written and s.is_claimed"),
     ("group_reads", "coalesce(here_to, 0)", "coalesce(here_to + 1, 0)"),
 ]
 """A view, and what of it is replaced: repeats that the algebra knows to be read, or skips what is unread."""
