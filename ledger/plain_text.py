@@ -13,6 +13,7 @@ from ledger.errors import UsageError
 
 _PERHAPS_OBEYED = re.compile(r"[^ -~\n]")
 _QUOTED = re.compile(r'[",\r\n]')
+_ROWS_AT_ONCE = 50_000
 
 
 def rows_of(answer: pa.Table) -> list[dict[str, Any]]:
@@ -55,6 +56,31 @@ def csv_text(lines: Iterable[Iterable[object]]) -> str:
     Quoted is what readers would take apart: not the module `csv`, which leaves a carriage return as it is.
     """
     return "".join(f"{','.join(map(_field, line))}\n" for line in lines)
+
+
+def csv_of(answer: pa.Table) -> str:
+    """`csv_text` of a table with its header; raises as `column_values`."""
+    import pyarrow.compute as pc  # every form would wait for it
+
+    parts = [csv_text([answer.column_names])]
+    for batch in answer.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        rows = pa.Table.from_batches([batch])
+        fields = [_fields(rows, index) for index in range(rows.num_columns)]
+        parts += (f"{line}\n" for line in pc.binary_join_element_wise(*fields, ",").to_pylist())
+    return "".join(parts)
+
+
+def _fields(rows: pa.Table, index: int) -> "pa.Array | pa.ChunkedArray":
+    """A column as fields: at once where no value has to be quoted, because by value a million rows take six seconds."""
+    import pyarrow.compute as pc
+
+    column = rows.column(index)
+    is_text = pa.types.is_string(column.type)
+    if pa.types.is_integer(column.type) or (
+        is_text and not pc.any(pc.match_substring_regex(column, f"^$|{_QUOTED.pattern}")).as_py()
+    ):
+        return pc.fill_null(column.cast(pa.string()), "")
+    return pa.array(map(_field, column_values(rows, index)), pa.string())
 
 
 def _field(value: object) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ledger.plain_text import column_values, csv_text, json_text, rows_of
+from ledger.plain_text import csv_of, csv_text, json_text, rows_of
 
 _RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -35,8 +35,7 @@ def render_json(answer: pa.Table) -> str:
 
 def render_csv(answer: pa.Table) -> str:
     """A header and a line per row; null is an empty field."""
-    columns = [column_values(answer, index) for index in range(answer.num_columns)]
-    return csv_text([answer.column_names, *zip(*columns, strict=True)])
+    return csv_of(answer)
 
 
 def render_kafka_reset(translation: pa.Table, accepted: Collection[str] = ()) -> KafkaReset:
