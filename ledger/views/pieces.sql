@@ -66,8 +66,8 @@ from changes;
 
 -- Ranges there apart from each other, by class. paired: they lie here too, from here_start on, by one link. alone: they are
 -- there alone, and are to come to here. others: no flow of the pair carries them. single: each counts for itself, because
--- nobody can tell whether a group has read it (who has come to passed_at here has), because it was taken out of a map, or
--- because more than one of these holds. class_number: the link, or of what a pair has beside its links.
+-- nobody can tell whether a group has read it (a group that has come to passed_at here has), because it was taken out of a
+-- map, or because more than one of these holds. class_number: the link, or of what a pair has beside its links.
 create or replace temporary view there_ranges as
 with said as (
     select
@@ -93,7 +93,7 @@ judged as (
     from said
 ),
 
--- Of several links one counts that has it furthest behind here: that repeats rather than skips.
+-- If several links have a range, the one counts that has it furthest behind here, because that repeats rather than skips.
 placed as (
     select j.pair_number, j.range_start, max(s.here_start + j.range_start - s.there_start) as here_start
     from judged as j

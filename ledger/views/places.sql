@@ -1,7 +1,7 @@
 -- Where groups continue at another cluster: at the first record that they have not read.
 
--- Ranges there of each class, with what lies below: of what lies at both sides each link is a class of its own, in one order
--- at both. `below`: how many records of the class lie below range_start there.
+-- Ranges there of each class. A link is a class, because its records lie in one order at both sides. `below`: how many
+-- records of the class lie below range_start there.
 create or replace temporary view counted_ranges as
 select
     pair_number,
@@ -29,8 +29,8 @@ select pair_number, class, class_number, sum(length) as records
 from counted_ranges
 group by pair_number, class, class_number;
 
--- Of each class how many records lie below a point of either log to where groups have read, or where the log there begins,
--- and where the first record at the point or behind it lies there.
+-- For each class and point of either log (where groups have read up to, and where the log there begins): how many of its
+-- records lie below the point, and where the first one at the point or behind it lies there.
 create or replace temporary view point_counts as
 with points as (
     select pair_number, true as is_here, here_to as point
@@ -99,8 +99,8 @@ select
 from found
 where is_point = 1;
 
--- Of each group what is unread of each class: from unread_from on, null where all is read that is not expired. read_below:
--- how many records of the class are read. Who never read the log there waits for none of others.
+-- For each group and class: how many records are read (read_below), and from where on the others are unread (unread_from,
+-- null where all is read that is not expired). A group that never read the log there waits for none of others.
 create or replace temporary view class_reads as
 with counted as (
     select
@@ -139,7 +139,7 @@ select
     greatest(start_below - read_below, 0) as expired
 from counted;
 
--- The same of ranges that count each for itself.
+-- The same for single ranges: they are read up to read_end.
 create or replace temporary view range_reads as
 with opened as (
     select
@@ -262,7 +262,7 @@ inner join pairs as p using (pair_number)
 left join firsts as f using (asked_number)
 left join floors as l using (asked_number);
 
--- How many records of each class lie below each place, and below offsets that places are compared with.
+-- For each class: how many records lie below each place, and below the offsets that places are compared with.
 create or replace temporary view place_counts as
 with points as (
     select pair_number, place as point
