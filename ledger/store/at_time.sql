@@ -33,9 +33,7 @@ judged as (
     select
         c.asked_number,
         case
-            when x.unread_from is not null
-                then greatest(least(x.range_end, c.time_offset) - greatest(x.unread_from, x.log_start), 0)
-            else 0
+            when x.unread_from is not null then greatest(least(x.range_end, c.time_offset) - x.unread_from, 0) else 0
         end as skipped,
         greatest(x.read_end - greatest(x.range_start, c.time_offset), 0) as repeated_by_time
     from compared as c

@@ -139,7 +139,8 @@ select
     greatest(start_below - read_below, 0) as expired
 from counted;
 
--- The same for single ranges: they are read up to read_end.
+-- The same for single ranges: they are read up to read_end. unplaced_from, alone_from: where begins what is unread for that
+-- reason.
 create or replace temporary view range_reads as
 with opened as (
     select
@@ -157,19 +158,23 @@ with opened as (
     inner join pairs as p using (pair_number)
     inner join there_ranges as x using (pair_number)
     where x.class = 'single'
+),
+
+ended as (
+    select *, least(range_end, paired_from, unplaced_from, alone_from) as read_end
+    from opened
 )
 
 select
     asked_number,
     range_start,
-    least(range_end, paired_from, unplaced_from, alone_from) as read_end,
-    case when range_end > log_start then least(paired_from, unplaced_from, alone_from) end as unread_from,
-    case when range_end > log_start then unplaced_from end as unplaced_from,
-    case when range_end > log_start then alone_from end as alone_from,
     range_end,
-    log_start,
-    greatest(least(range_end, log_start) - least(range_end, paired_from, unplaced_from, alone_from), 0) as expired
-from opened;
+    read_end,
+    case when read_end < range_end and log_start < range_end then greatest(read_end, log_start) end as unread_from,
+    case when unplaced_from < range_end and log_start < range_end then greatest(unplaced_from, log_start) end as unplaced_from,
+    case when alone_from < range_end and log_start < range_end then greatest(alone_from, log_start) end as alone_from,
+    greatest(least(range_end, log_start) - read_end, 0) as expired
+from ended;
 
 -- Groups of which the way there has lost the record here that they would read next, and no other has brought or taken it.
 create or replace temporary view group_losses as
@@ -222,9 +227,9 @@ unread as (
     union all
     select
         asked_number,
-        case when unread_from < range_end then greatest(unread_from, log_start) end as unread_from,
-        case when unplaced_from < range_end then greatest(unplaced_from, log_start) end as unplaced_from,
-        case when alone_from < range_end then greatest(alone_from, log_start) end as alone_from,
+        unread_from,
+        unplaced_from,
+        alone_from,
         cast(null as bigint) as others_from,
         expired
     from range_reads

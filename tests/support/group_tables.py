@@ -37,7 +37,7 @@ class Names:
 def names_of(lives: Sequence[Life]) -> list[Names]:
     """Of each life, in their order. Those whose topics were recreated have topics of their own.
 
-    What one partition of a topic shows of flows holds for the others: so has a life of which a flow recorded nothing.
+    A life of which a flow recorded nothing has, too, because one partition of a topic tells of the flows of all.
     The others of a world go by fours: two partitions of a topic, and the same of another one with the same topic id.
     """
     found, alike = list[Names](), Counter[str]()

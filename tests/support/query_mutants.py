@@ -196,6 +196,8 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
             "and x.piece_start < r.here_to: < -> <=",
         }
     ),
+    # A pair has one class of others.
+    "first_unreads": frozenset({"min(others_from) as others_from,: min( -> max("}),
     "place_counts": frozenset(
         {
             # Nothing is compared unless a time is asked about.
@@ -479,7 +481,6 @@ WITHOUT_ALL_CASES = frozenset(
         "swept_ranges",
         "there_ranges",
         "range_reads",
-        "first_unreads",
         "ahead_pieces",
     }
 )
